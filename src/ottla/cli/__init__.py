@@ -1,0 +1,1 @@
+"""The `ottla` command: start a broker, and look after topics, records, groups and settings of any Kafka cluster."""

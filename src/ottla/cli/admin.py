@@ -1,0 +1,312 @@
+"""Admin requests with typed answers, one method each; the rest of the CLI never sees confluent-kafka's objects."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from ottla.cli.client import REQUEST_TIMEOUT, Client
+from ottla.cli.command_error import CommandError
+from ottla.model import TopicPartition
+
+EARLIEST = OffsetSpec.earliest()
+LATEST = OffsetSpec.latest()
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    number: int
+    leader: int | None
+    replicas: list[int]
+    isr: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+    id: str
+    internal: bool
+    partitions: list[Partition]
+
+    def topic_partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.name, partition.number) for partition in self.partitions]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    name: str
+    state: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    id: str
+    client_id: str
+    host: str
+    instance_id: str | None
+    assignment: list[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    name: str
+    state: str
+    type: str
+    assignor: str
+    coordinator_id: int
+    coordinator_address: str
+    members: list[Member]
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    name: str
+    value: str | None
+    source: str
+    read_only: bool
+    sensitive: bool
+    synonyms: list[tuple[str, str, str | None]]
+    """Where else the value could come from, first one wins: source, name, value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    id: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    id: str
+    brokers: list[Broker]
+    topics: list[str]
+
+
+class Admin:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._admin = client.admin()
+
+    def cluster(self) -> Cluster:
+        metadata = self._client.ask(lambda: self._admin.list_topics(timeout=REQUEST_TIMEOUT / 2))
+        brokers = [Broker(int(broker.id), str(broker.host), int(broker.port)) for broker in metadata.brokers.values()]
+        return Cluster(str(metadata.cluster_id), sorted(brokers, key=lambda broker: broker.id), sorted(metadata.topics))
+
+    def describe_topics(self, names: Sequence[str]) -> list[Topic]:
+        """The topics that exist, in the order asked for; one that does not is a CommandError."""
+        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=REQUEST_TIMEOUT)
+        return [_topic(self._result(futures[name], name)) for name in names]
+
+    def create_topic(
+        self, name: str, partitions: int | None, replication_factor: int | None, config: Mapping[str, str]
+    ) -> None:
+        """Sizes left out are the broker's choice (KIP-464)."""
+        topic = NewTopic(
+            name,
+            num_partitions=-1 if partitions is None else partitions,
+            replication_factor=-1 if replication_factor is None else replication_factor,
+            config=dict(config),
+        )
+        self._one(self._admin.create_topics([topic], request_timeout=REQUEST_TIMEOUT), name)
+
+    def delete_topic(self, name: str) -> None:
+        self._one(self._admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT), name)
+
+    def create_partitions(self, name: str, total: int) -> None:
+        futures = self._admin.create_partitions([NewPartitions(name, total)], request_timeout=REQUEST_TIMEOUT)
+        self._one(futures, name)
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Forget everything before these offsets; returns where each partition starts now."""
+        request = [
+            ClientPartition(partition.topic, partition.partition, offset) for partition, offset in before.items()
+        ]
+        futures = self._admin.delete_records(request, request_timeout=REQUEST_TIMEOUT)
+        return {
+            TopicPartition(partition.topic, partition.partition): int(
+                self._result(future, partition.topic).low_watermark
+            )
+            for partition, future in futures.items()
+        }
+
+    def offsets(self, partitions: Iterable[TopicPartition], spec: Any) -> dict[TopicPartition, int]:
+        """The offset that stands at a specification; a partition nobody leads is left out."""
+        return self.start_offsets(partitions, spec)()
+
+    def start_offsets(self, partitions: Iterable[TopicPartition], spec: Any) -> Callable[[], dict[TopicPartition, int]]:
+        """Ask now, collect later, so that several questions travel together."""
+        request = {ClientPartition(*partition): spec for partition in partitions}
+        if not request:
+            return dict
+        futures = self._admin.list_offsets(request, request_timeout=REQUEST_TIMEOUT)
+        return lambda: self._collect_offsets(futures)
+
+    def _collect_offsets(self, futures: Mapping[Any, Any]) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        for partition, future in futures.items():
+            try:
+                offset = int(future.result(REQUEST_TIMEOUT).offset)
+            except KafkaException as exception:
+                if exception.args[0].name() not in ("LEADER_NOT_AVAILABLE", "_NOENT"):
+                    raise self._client.failure(exception.args[0], partition.topic) from exception
+            else:
+                found[TopicPartition(partition.topic, partition.partition)] = offset
+        return found
+
+    def list_groups(self) -> list[GroupListing]:
+        listing = self._client.ask(lambda: self._admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT).result())
+        if listing.errors:
+            raise self._client.failure(listing.errors[0].args[0])
+        groups = [GroupListing(str(group.group_id), _title(group.state), _title(group.type)) for group in listing.valid]
+        return sorted(groups, key=lambda group: group.name)
+
+    def describe_group(self, name: str) -> Group:
+        """A group the broker does not know is described as Dead."""
+
+        def describe() -> Any:
+            futures = self._admin.describe_consumer_groups([name], request_timeout=REQUEST_TIMEOUT)
+            return futures[name].result(REQUEST_TIMEOUT)
+
+        return _group(self._client.ask(describe, name))
+
+    def committed(self, group: str) -> dict[TopicPartition, int]:
+        def fetch() -> Any:
+            request = [ConsumerGroupTopicPartitions(group)]
+            futures = self._admin.list_consumer_group_offsets(request, request_timeout=REQUEST_TIMEOUT)
+            return futures[group].result(REQUEST_TIMEOUT)
+
+        answer = self._client.ask(fetch, group)
+        return {
+            TopicPartition(entry.topic, entry.partition): int(entry.offset)
+            for entry in answer.topic_partitions
+            if entry.error is None and entry.offset >= 0
+        }
+
+    def alter_committed(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        entries = [
+            ClientPartition(partition.topic, partition.partition, offset) for partition, offset in offsets.items()
+        ]
+
+        def alter() -> Any:
+            request = [ConsumerGroupTopicPartitions(group, entries)]
+            futures = self._admin.alter_consumer_group_offsets(request, request_timeout=REQUEST_TIMEOUT)
+            return futures[group].result(REQUEST_TIMEOUT)
+
+        for entry in self._client.ask(alter, group).topic_partitions:
+            if entry.error is not None:
+                raise self._client.failure(entry.error, group)
+
+    def delete_group(self, name: str) -> None:
+        def delete() -> Any:
+            futures = self._admin.delete_consumer_groups([name], request_timeout=REQUEST_TIMEOUT)
+            return futures[name].result(REQUEST_TIMEOUT)
+
+        self._client.ask(delete, name)
+
+    def configs(self, kind: str, name: str) -> list[Config]:
+        return self.start_configs(kind, name)()
+
+    def start_configs(self, kind: str, name: str) -> Callable[[], list[Config]]:
+        resource = ConfigResource(ResourceType[kind.upper()], name)
+        futures = self._admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT)
+
+        def collect() -> list[Config]:
+            entries = self._one(futures, name)
+            return sorted((_config(entry) for entry in entries.values()), key=lambda config: config.name)
+
+        return collect
+
+    def alter_configs(self, kind: str, name: str, add: Mapping[str, str], delete: Iterable[str]) -> None:
+        changes = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in add.items()
+        ] + [ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in delete]
+        resource = ConfigResource(ResourceType[kind.upper()], name, incremental_configs=changes)
+        self._one(self._admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT), name)
+
+    def _one(self, futures: Mapping[Any, Any], subject: str) -> Any:
+        (future,) = futures.values()
+        return self._result(future, subject)
+
+    def _result(self, future: Any, subject: str) -> Any:
+        """Wait for an answer; the request's own timeout comes first, so this one never hides its error."""
+        try:
+            return future.result(REQUEST_TIMEOUT * 2)
+        except KafkaException as exception:
+            raise self._client.failure(exception.args[0], subject) from exception
+        except TimeoutError as error:
+            raise CommandError(f"'{subject}': no answer in {REQUEST_TIMEOUT * 2:.0f} seconds; try again.") from error
+
+
+def _topic(description: Any) -> Topic:
+    partitions = [
+        Partition(
+            int(partition.id),
+            None if partition.leader is None or partition.leader.id < 0 else int(partition.leader.id),
+            [int(node.id) for node in partition.replicas],
+            [int(node.id) for node in partition.isr],
+        )
+        for partition in description.partitions
+    ]
+    # librdkafka prints ids in the standard base64 alphabet, Kafka's tools in the one for URLs.
+    topic_id = str(description.topic_id).translate(str.maketrans("+/", "-_"))
+    return Topic(str(description.name), topic_id, bool(description.is_internal), partitions)
+
+
+def _group(description: Any) -> Group:
+    coordinator = description.coordinator
+    members = [
+        Member(
+            str(member.member_id),
+            str(member.client_id),
+            str(member.host),
+            member.group_instance_id or None,
+            [TopicPartition(entry.topic, entry.partition) for entry in member.assignment.topic_partitions],
+        )
+        for member in description.members
+    ]
+    return Group(
+        str(description.group_id),
+        _title(description.state),
+        _title(description.type),
+        str(description.partition_assignor),
+        int(coordinator.id),
+        f"{coordinator.host}:{coordinator.port}",
+        members,
+    )
+
+
+def _config(entry: Any) -> Config:
+    synonyms = [(_source_name(synonym.source), str(synonym.name), synonym.value) for synonym in entry.synonyms.values()]
+    return Config(
+        str(entry.name),
+        entry.value,
+        _source_name(entry.source),
+        bool(entry.is_read_only),
+        bool(entry.is_sensitive),
+        synonyms,
+    )
+
+
+def _source_name(number: int) -> str:
+    """By the protocol's name; a newer broker may know sources the client does not."""
+    known = {source.value: str(source.name) for source in ConfigSource}
+    return known.get(number, "UNKNOWN_CONFIG")
+
+
+def _title(state: Any) -> str:
+    """`PREPARING_REBALANCING` as Kafka's tools write it: `PreparingRebalance`."""
+    return str(state.name).title().replace("_", "").replace("Rebalancing", "Rebalance")

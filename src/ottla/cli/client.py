@@ -1,0 +1,144 @@
+"""How commands reach a broker: confluent-kafka's clients, quiet and impatient, and its errors as plain sentences."""
+
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import typer
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from ottla.cli.command_error import CommandError
+from ottla.cli.options import key_values
+
+CONNECT_TIMEOUT = 3.0
+REQUEST_TIMEOUT = 10.0
+COORDINATOR_PATIENCE = 5.0
+
+T = TypeVar("T")
+
+SILENCE = frozenset({"_TRANSPORT", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_ALL_BROKERS_DOWN", "_RESOLVE", "_MSG_TIMED_OUT"})
+COORDINATOR_MOVING = frozenset({"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE"})
+
+UNKNOWN_TOPIC = "Topic '{subject}' does not exist; see `ottla topics list`, or create it with `ottla topics create`."
+REFUSED = "The broker refuses this for '{subject}': {reason}; check the credentials given with -X."
+SENTENCES = {
+    "UNKNOWN_TOPIC_OR_PART": UNKNOWN_TOPIC,
+    "_UNKNOWN_TOPIC": UNKNOWN_TOPIC,
+    "_UNKNOWN_PARTITION": "Topic '{subject}' has no such partition; see `ottla topics describe {subject}`.",
+    "TOPIC_ALREADY_EXISTS": "Topic '{subject}' already exists; choose another name or pass --if-not-exists.",
+    "TOPIC_EXCEPTION": "'{subject}' is not a valid topic name; use at most 249 letters, digits, '.', '_' and '-'.",
+    "INVALID_GROUP_ID": "'{subject}' is not a valid group name; it must not be empty.",
+    "GROUP_ID_NOT_FOUND": "Consumer group '{subject}' does not exist; see `ottla groups list`.",
+    "NON_EMPTY_GROUP": "Consumer group '{subject}' still has active members; stop its consumers first.",
+    "UNKNOWN_MEMBER_ID": "Consumer group '{subject}' still has active members; stop its consumers first.",
+    "OFFSET_OUT_OF_RANGE": "That offset is outside of '{subject}'; see `ottla topics describe {subject}`.",
+    "MSG_SIZE_TOO_LARGE": "A record is larger than '{subject}' takes; raise its max.message.bytes or send less.",
+    "TOPIC_AUTHORIZATION_FAILED": REFUSED,
+    "GROUP_AUTHORIZATION_FAILED": REFUSED,
+    "CLUSTER_AUTHORIZATION_FAILED": REFUSED,
+}
+
+
+class SilentBrokerError(CommandError):
+    """Somebody accepts connections, but requests get no answer."""
+
+
+class Client:
+    """One cluster, as the options of a command name it."""
+
+    def __init__(self, bootstrap_server: str, client_settings: list[str] | None) -> None:
+        self.bootstrap_server = bootstrap_server
+        self._settings = key_values(client_settings, "-X")
+        self.outage = False
+        """Set when every connection is lost; whoever tells the person clears it."""
+        self._refusal = ""
+
+    def admin(self) -> Any:
+        return self._make(AdminClient, {})
+
+    def producer(self, defaults: Mapping[str, Any]) -> Any:
+        return self._make(Producer, defaults)
+
+    def consumer(self, defaults: Mapping[str, Any]) -> Any:
+        return self._make(Consumer, defaults)
+
+    def ask(self, call: Callable[[], T], subject: str = "") -> T:
+        """Make a request, give a coordinator that is still loading a moment, and turn an error into a CommandError."""
+        deadline = time.monotonic() + COORDINATOR_PATIENCE
+        while True:
+            try:
+                return call()
+            except KafkaException as exception:
+                error = exception.args[0]
+                if error.name() not in COORDINATOR_MOVING or time.monotonic() > deadline:
+                    raise self.failure(error, subject) from exception
+            time.sleep(0.05)
+
+    def failure(self, error: Any, subject: str = "") -> CommandError:
+        """The sentence for a client or broker error about a topic, a group or another named thing."""
+        name = str(error.name())
+        reason = str(error.str()).strip().rstrip(".:")
+        if name in SILENCE:
+            return SilentBrokerError(self._silence())
+        if name in SENTENCES:
+            return CommandError(SENTENCES[name].format(subject=subject, reason=reason))
+        about = f" for '{subject}'" if subject else ""
+        return CommandError(f"The broker refused the request{about}: {reason or name}.")
+
+    def _silence(self) -> str:
+        if self._refusal:
+            return f"The broker at {self.bootstrap_server} turned the connection down: {self._refusal}."
+        return (
+            f"The broker at {self.bootstrap_server} accepts connections but does not answer; "
+            "run `ottla doctor` to see what it advertises."
+        )
+
+    def _make(self, kind: Callable[[dict[str, Any]], Any], defaults: Mapping[str, Any]) -> Any:
+        dial(self.bootstrap_server)
+        settings: dict[str, Any] = {
+            "client.id": "ottla-cli",
+            "bootstrap.servers": self.bootstrap_server,
+            "error_cb": self._remember,
+            **defaults,
+            **self._settings,
+        }
+        if "debug" not in settings:
+            settings.setdefault("log_level", 0)
+        try:
+            return kind(settings)
+        except KafkaException as exception:
+            raise typer.BadParameter(str(exception.args[0].str()), param_hint="-X") from exception
+
+    def _remember(self, error: Any) -> None:
+        """Keep why a connection was turned down: the request itself will only report that it timed out."""
+        if error.name() in ("_AUTHENTICATION", "_SSL"):
+            self._refusal = str(error.str()).strip().rstrip(".")
+        elif error.name() == "_ALL_BROKERS_DOWN":
+            self.outage = True
+
+
+def dial(bootstrap_server: str) -> None:
+    """Fail at once when nobody listens; librdkafka alone would keep trying until the request times out."""
+    addresses = [parse_address(text) for text in bootstrap_server.split(",")]
+    for address in addresses:
+        try:
+            socket.create_connection(address, CONNECT_TIMEOUT / len(addresses)).close()
+        except OSError:
+            continue
+        return
+    raise CommandError(
+        f"No broker answered at {bootstrap_server}; start one with `ottla serve` or pass --bootstrap-server."
+    )
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port of one bootstrap address, written as Kafka's clients accept it."""
+    location = text.strip().rpartition("://")[2]
+    host, colon, port = location.rpartition(":")
+    if not colon or location.endswith("]"):
+        host, port = location, "9092"
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise typer.BadParameter(f"{text!r} is not of the form HOST:PORT", param_hint="--bootstrap-server")
+    return host.strip("[]"), int(port)

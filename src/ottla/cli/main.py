@@ -1,0 +1,52 @@
+"""The console script: sends `ottla serve` down a light path, everything else to the command tree."""
+
+import os
+import signal
+import sys
+from types import FrameType
+
+
+def main() -> int:
+    """Run one command and return its exit code: 0 fine, 1 failed, 2 wrong usage, 130 interrupted."""
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["serve"]:
+        # A broker starts in a fraction of a second, so it does not wait for the libraries only the other commands use.
+        from ottla.cli.serve import run
+
+        return run(arguments[1:])
+    return _run_command(arguments)
+
+
+def _run_command(arguments: list[str]) -> int:
+    from ottla.cli.app import app
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        app(arguments, prog_name="ottla")
+    except SystemExit as stop:
+        return _flush(stop.code if isinstance(stop.code, int) else 1)
+    except KeyboardInterrupt:
+        return _flush(130)
+    except Exception as error:
+        print(
+            f"Ottla met an error it does not know, please report it: {type(error).__name__}: {error}", file=sys.stderr
+        )
+        return _flush(1)
+    return _flush(0)
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    """A stop by `timeout` or a service manager ends a command as Ctrl-C does, with offsets committed."""
+    raise KeyboardInterrupt
+
+
+def _flush(code: int) -> int:
+    """Write out what is buffered. A reader that has gone away (`| head`) is no failure, a full disk is one."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            print(f"The output could not be written: {error.strerror}.", file=sys.stderr)
+            return 1
+    return code

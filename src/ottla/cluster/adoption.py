@@ -1,0 +1,44 @@
+"""Decisions about logs that were there before the store: Apache Kafka's data, or ours after the store was lost.
+
+The logs name their topics, so an empty store can learn the topics from them instead of taking the logs for garbage.
+"""
+
+from collections.abc import Mapping
+
+from ottla.cluster import znodes
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.topics import controller_fence
+from ottla.cluster.znodes import PartitionStateZnode, TopicZnode
+from ottla.model import TopicId
+from ottla.store.interface import Create, Op, Set
+
+
+def adopt_topics(image: ClusterImage, broker_id: int, found: Mapping[str, tuple[TopicId, int, int]]) -> list[Op]:
+    """Topics by name, each with its id, its number of partitions and the latest leader epoch its logs have seen.
+
+    The configuration of the topics is not in their logs; they begin with the defaults.
+    """
+    replicas = (broker_id,)
+    ops: list[Op] = [controller_fence(image)]
+    for name, (topic_id, partitions, epoch) in found.items():
+        topic = TopicZnode(topic_id, dict.fromkeys(range(partitions), replicas), {}, {})
+        ops.append(Create(znodes.topic_path(name), znodes.encode_topic(topic)))
+        state = PartitionStateZnode(broker_id, epoch + 1, replicas, image.controller_epoch)
+        ops += [
+            Create(znodes.partition_state_path(name, partition), znodes.encode_partition_state(state))
+            for partition in range(partitions)
+        ]
+        ops.append(Create(znodes.config_path("topics", name), znodes.encode_config({})))
+    return ops
+
+
+def begin_new_epochs(image: ClusterImage, broker_id: int) -> list[Op]:
+    """A crash may have cost a log its unsynced end, so what is written there next belongs to a new leader epoch."""
+    ops: list[Op] = [controller_fence(image)]
+    for topic in image.topics.values():
+        for state in topic.partitions:
+            if state.leader == broker_id:
+                following = PartitionStateZnode(broker_id, state.leader_epoch + 1, state.isr, image.controller_epoch)
+                path = znodes.partition_state_path(topic.name, state.partition)
+                ops.append(Set(path, znodes.encode_partition_state(following), state.version))
+    return ops

@@ -1,0 +1,71 @@
+"""Decisions about who leads a partition, asked for by an operator (ElectLeaders, KIP-183 and KIP-460)."""
+
+from enum import IntEnum
+
+from ottla.cluster import znodes
+from ottla.cluster.image import NO_VERSION, ClusterImage, PartitionState
+from ottla.cluster.topics import controller_fence, encode_state
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
+from ottla.store.interface import Create, Op, Set
+
+
+class ElectionType(IntEnum):
+    """By the number that the ElectLeaders request uses."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+def elect_leader(
+    image: ClusterImage, topic_partition: TopicPartition, election: ElectionType
+) -> tuple[list[Op], PartitionState]:
+    state = image.partition(*topic_partition)
+    if state is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {topic_partition}.")
+    if election is ElectionType.PREFERRED:
+        leader, isr = _preferred(image, topic_partition, state), state.isr
+    else:
+        leader, isr = _unclean(image, topic_partition, state)
+    elected = state._replace(
+        leader=leader,
+        leader_epoch=state.leader_epoch + 1,
+        isr=isr,
+        controller_epoch=image.controller_epoch,
+        version=state.version + 1,
+    )
+    path = znodes.partition_state_path(*topic_partition)
+    data = encode_state(elected)
+    write = Create(path, data) if state.version == NO_VERSION else Set(path, data, state.version)
+    return [controller_fence(image), write], elected
+
+
+def _preferred(image: ClusterImage, topic_partition: TopicPartition, state: PartitionState) -> int:
+    preferred = state.replicas[0]
+    if state.leader == preferred:
+        raise KafkaError(
+            ErrorCode.ELECTION_NOT_NEEDED, f"Broker {preferred} is the preferred leader of {topic_partition} already."
+        )
+    if preferred not in image.brokers or preferred not in state.isr:
+        raise KafkaError(
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+            f"Broker {preferred}, the preferred leader of {topic_partition}, is not alive and in sync.",
+        )
+    return preferred
+
+
+def _unclean(
+    image: ClusterImage, topic_partition: TopicPartition, state: PartitionState
+) -> tuple[int, tuple[int, ...]]:
+    """A replica that is in sync if there is one; else any living one, at the price of what only others have."""
+    if state.leader in image.brokers:
+        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"Broker {state.leader} leads {topic_partition}.")
+    alive = [replica for replica in state.replicas if replica in image.brokers]
+    in_sync = [replica for replica in alive if replica in state.isr]
+    if in_sync:
+        return in_sync[0], state.isr
+    if alive:
+        return alive[0], (alive[0],)
+    raise KafkaError(
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"No replica of {topic_partition} is alive: {list(state.replicas)}."
+    )

@@ -1,0 +1,56 @@
+"""Values of one group's own keys: what is in effect, and what may be set within the broker's limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.config.definition import ConfigError, UnknownKeyError, Value
+from ottla.config.keys import BROKER_KEYS, GROUP_KEYS
+from ottla.config.values import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ottla.config.broker import BrokerConfig
+
+
+def group_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value | None]:
+    """Every group key with its value; keys in `overrides` that are no group keys are passed over."""
+    values: dict[str, Value | None] = {}
+    for name, key in GROUP_KEYS.items():
+        text = overrides.get(name)
+        if text is not None:
+            values[name] = parse(key, text)
+        elif key.server_key is not None:
+            values[name] = broker.get(key.server_key)
+        else:
+            values[name] = None if key.default is None else parse(key, key.default)
+    return values
+
+
+def validate_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
+    """ConfigError for a name that is no group key, a value it cannot have, or one outside the broker's limits."""
+    for name in overrides:
+        if name not in GROUP_KEYS:
+            raise UnknownKeyError("group", name)
+    values = group_values(broker, overrides)
+    for name in overrides:
+        _check_limits(broker, name, values[name])
+    for kind in ("consumer", "share", "streams"):
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        timeout, interval = values[session], values[heartbeat]
+        if isinstance(timeout, int) and isinstance(interval, int) and timeout <= interval:
+            raise ConfigError(session, timeout, f"it must be greater than {heartbeat}, which is {interval}")
+
+
+def _check_limits(broker: BrokerConfig, name: str, value: Value | None) -> None:
+    """A limit is named like the key, with min or max after the kind of group: group.share.max.delivery.count.limit."""
+    if not isinstance(value, int):
+        return
+    kind, _, rest = name.partition(".")
+    rest = rest.removeprefix("num.")
+    low, high = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
+    if low in BROKER_KEYS and value < broker.integer(low):
+        raise ConfigError(name, value, f"it must be at least {low}, which is {broker.integer(low)}")
+    if high in BROKER_KEYS and value > broker.integer(high):
+        raise ConfigError(name, value, f"it must be at most {high}, which is {broker.integer(high)}")

@@ -1,0 +1,61 @@
+"""Keys of one group; `server_key` is the broker key that a group without its own value follows."""
+
+from ottla.config.checks import OffsetReset, OneOf, at_least
+from ottla.config.definition import Key
+from ottla.config.keys.words import BOOLEAN, INT, MEDIUM, STRING
+
+# fmt: off
+# A table reads better with two or three lines for each key than with one for each argument.
+KEYS = (
+    Key("consumer.session.timeout.ms", INT, "45000", MEDIUM,
+        "How long a member of this consumer group may be silent before it is removed.",
+        at_least(1), server_key="group.consumer.session.timeout.ms"),
+    Key("consumer.heartbeat.interval.ms", INT, "5000", MEDIUM,
+        "How often members of this consumer group send a heartbeat.",
+        at_least(1), server_key="group.consumer.heartbeat.interval.ms"),
+    Key("consumer.assignment.interval.ms", INT, "1000", MEDIUM,
+        "The least time between two new assignments of this consumer group.",
+        at_least(0), server_key="group.consumer.assignment.interval.ms"),
+    Key("share.session.timeout.ms", INT, "45000", MEDIUM,
+        "How long a member of this share group may be silent before it is removed.",
+        at_least(1), server_key="group.share.session.timeout.ms"),
+    Key("share.heartbeat.interval.ms", INT, "5000", MEDIUM,
+        "How often members of this share group send a heartbeat.",
+        at_least(1), server_key="group.share.heartbeat.interval.ms"),
+    Key("share.assignment.interval.ms", INT, "1000", MEDIUM,
+        "The least time between two new assignments of this share group.",
+        at_least(0), server_key="group.share.assignment.interval.ms"),
+    Key("share.auto.offset.reset", STRING, "latest", MEDIUM,
+        "Where this share group starts reading a partition it has not read before.",
+        OffsetReset()),
+    Key("share.isolation.level", STRING, "read_uncommitted", MEDIUM,
+        "Whether this share group sees records of open and aborted transactions.",
+        OneOf("read_committed", "read_uncommitted")),
+    Key("share.record.lock.duration.ms", INT, "30000", MEDIUM,
+        "How long a record belongs to the member that fetched it.",
+        at_least(1_000), server_key="group.share.record.lock.duration.ms"),
+    Key("share.delivery.count.limit", INT, "5", MEDIUM,
+        "How many times a record is handed out before it counts as undeliverable.",
+        at_least(2), server_key="group.share.delivery.count.limit"),
+    Key("share.partition.max.record.locks", INT, "2000", MEDIUM,
+        "The most records of one partition handed out at once.",
+        at_least(100), server_key="group.share.partition.max.record.locks"),
+    Key("share.renew.acknowledge.enable", BOOLEAN, "true", MEDIUM,
+        "Whether a member may ask to keep a record for longer."),
+    Key("streams.session.timeout.ms", INT, "45000", MEDIUM,
+        "How long a member of this streams group may be silent before it is removed.",
+        at_least(1), server_key="group.streams.session.timeout.ms"),
+    Key("streams.heartbeat.interval.ms", INT, "5000", MEDIUM,
+        "How often members of this streams group send a heartbeat.",
+        at_least(1), server_key="group.streams.heartbeat.interval.ms"),
+    Key("streams.assignment.interval.ms", INT, "1000", MEDIUM,
+        "The least time between two new assignments of this streams group.",
+        at_least(0), server_key="group.streams.assignment.interval.ms"),
+    Key("streams.initial.rebalance.delay.ms", INT, "3000", MEDIUM,
+        "How long this streams group waits for more members before its first assignment.",
+        at_least(0), server_key="group.streams.initial.rebalance.delay.ms"),
+    Key("streams.num.standby.replicas", INT, "0", MEDIUM,
+        "Standby copies of each stateful task of this streams group.",
+        at_least(0), server_key="group.streams.num.standby.replicas"),
+)
+# fmt: on

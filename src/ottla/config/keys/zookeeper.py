@@ -1,0 +1,30 @@
+"""Broker keys: ZooKeeper."""
+
+from ottla.config.checks import at_least
+from ottla.config.definition import Key
+from ottla.config.keys.words import BOOLEAN, HIGH, INT, MEDIUM, SERVED, STRING
+
+# fmt: off
+# A table reads better with two or three lines for each key than with one for each argument.
+KEYS = (
+    Key("zookeeper.connect", STRING, None, HIGH,
+        "The ZooKeeper servers as host:port,host:port/chroot; unset keeps coordination in a local file.",
+        effect=SERVED),
+    Key("zookeeper.session.timeout.ms", INT, "18000", HIGH,
+        "How long ZooKeeper hears nothing from a broker before it counts as gone.",
+        effect=SERVED),
+    Key("zookeeper.connection.timeout.ms", INT, None, HIGH,
+        "How long connecting to ZooKeeper may take; unset means zookeeper.session.timeout.ms.",
+        effect=SERVED),
+    Key("zookeeper.max.in.flight.requests", INT, "10", HIGH,
+        "How many requests to ZooKeeper may be unanswered at once.",
+        at_least(1)),
+    Key("zookeeper.set.acl", BOOLEAN, "false", HIGH,
+        "Whether znodes are created so that only brokers may change them."),
+    Key("broker.id.generation.enable", BOOLEAN, "true", MEDIUM,
+        "Whether a broker without an id is given one by ZooKeeper."),
+    Key("reserved.broker.max.id", INT, "1000", MEDIUM,
+        "The highest id that people choose; generated ids are higher.",
+        at_least(0)),
+)
+# fmt: on

@@ -1,0 +1,130 @@
+"""Static config from the outside world: server.properties, environment variables, command-line pairs."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ottla.config.definition import ConfigError
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_BLANKS = " \t\f"
+
+_ENVIRONMENT_PREFIX = "KAFKA_"
+_BITNAMI_PREFIX = "KAFKA_CFG_"
+_NOT_CONFIG = frozenset(
+    {
+        "KAFKA_CLUSTER_ID",
+        "KAFKA_DEBUG",
+        "KAFKA_GC_LOG_OPTS",
+        "KAFKA_HEAP_OPTS",
+        "KAFKA_HOME",
+        "KAFKA_JMX_HOSTNAME",
+        "KAFKA_JMX_OPTS",
+        "KAFKA_JMX_PORT",
+        "KAFKA_JVM_PERFORMANCE_OPTS",
+        "KAFKA_LOG4J_LOGGERS",
+        "KAFKA_LOG4J_OPTS",
+        "KAFKA_LOG4J_ROOT_LOGLEVEL",
+        "KAFKA_OPTS",
+        "KAFKA_TOOLS_LOG4J_LOGLEVEL",
+        "KAFKA_VERSION",
+    }
+)
+"""Variables that start Kafka's JVM or name its release; they are no config keys."""
+
+
+def static_config(
+    properties: str = "", environment: Mapping[str, str] | None = None, pairs: Iterable[str] = ()
+) -> dict[str, str]:
+    """The static layer of a broker: the file's text, then the environment, then key=value pairs; later ones win."""
+    return parse_properties(properties) | from_environment(environment or {}) | from_pairs(pairs)
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """KAFKA_LOG_RETENTION_HOURS is log.retention.hours; two underscores stand for one, three for a hyphen.
+
+    KAFKA_CFG_ is the same under the prefix of another widespread image.
+    """
+    found = {}
+    for variable in sorted(environment):
+        if variable.startswith(_BITNAMI_PREFIX):
+            found[_key_of_variable(variable[len(_BITNAMI_PREFIX) :])] = environment[variable]
+        elif variable.startswith(_ENVIRONMENT_PREFIX) and variable not in _NOT_CONFIG:
+            found[_key_of_variable(variable[len(_ENVIRONMENT_PREFIX) :])] = environment[variable]
+    return found
+
+
+def _key_of_variable(name: str) -> str:
+    return "-".join(
+        "_".join(part.replace("_", ".") for part in piece.split("__")) for piece in name.lower().split("___")
+    )
+
+
+def from_pairs(pairs: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError(name.strip() or "--set", pair, "write key=value")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Java's .properties syntax; of a key that occurs twice the last value counts."""
+    return dict(_split(line) for line in _logical_lines(text))
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines without comments and blank ones; a line that ends in an odd number of backslashes goes on in the next."""
+    pending = ""
+    for natural in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        line = natural.lstrip(_BLANKS)
+        if not pending and (not line or line[0] in "#!"):
+            continue
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            pending += line[:-1]
+            continue
+        yield pending + line
+        pending = ""
+    if pending:
+        yield pending
+
+
+def _split(line: str) -> tuple[str, str]:
+    """The key ends at the first unescaped =, : or blank; one = or : among blanks belongs to the separator."""
+    end = 0
+    while end < len(line) and line[end] not in "=:" + _BLANKS:
+        end += 2 if line[end] == "\\" else 1
+    rest = line[end:].lstrip(_BLANKS)
+    if rest[:1] in {"=", ":"}:
+        rest = rest[1:].lstrip(_BLANKS)
+    return _unescape(line[:end]), _unescape(rest)
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    result = []
+    position = 0
+    while position < len(text):
+        character = text[position]
+        position += 1
+        if character != "\\":
+            result.append(character)
+        elif text[position : position + 1] == "u":
+            result.append(_unicode(text[position + 1 : position + 5]))
+            position += 5
+        else:
+            escaped = text[position : position + 1]
+            result.append(_ESCAPES.get(escaped, escaped))
+            position += 1
+    return "".join(result)
+
+
+def _unicode(digits: str) -> str:
+    try:
+        if len(digits) == 4:
+            return chr(int(digits, 16))
+    except ValueError:
+        pass
+    raise ConfigError("server.properties", f"\\u{digits}", "four hexadecimal digits must follow \\u")

@@ -1,0 +1,56 @@
+"""Keys that stand in for one another: units of the same time, older names, and the broker key behind a topic key."""
+
+_MINUTE_MS = 60_000
+_HOUR_MS = 3_600_000
+
+FALLBACKS: dict[str, tuple[tuple[str, int], ...]] = {
+    "log.retention.ms": (
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", _MINUTE_MS),
+        ("log.retention.hours", _HOUR_MS),
+    ),
+    "log.roll.ms": (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
+    "log.roll.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", _HOUR_MS)),
+    "log.flush.interval.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
+    "zookeeper.connection.timeout.ms": (("zookeeper.connection.timeout.ms", 1), ("zookeeper.session.timeout.ms", 1)),
+    "log.dirs": (("log.dirs", 1), ("log.dir", 1)),
+}
+"""For a key that may be unset: where its value comes from, first set first, with the factor to its unit."""
+
+_SYNONYMS = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+)
+_LISTENER_PREFIX = "listener.name."
+_MECHANISM_KEYS = (
+    "connections.max.reauth.ms",
+    "sasl.jaas.config",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.server.callback.handler.class",
+)
+"""Keys that may be set for one SASL mechanism of a listener, whose name then stands before the key."""
+
+
+def base_name(name: str) -> str:
+    """The key behind listener.name.<listener>.<key>, which overrides it for one listener (KIP-103)."""
+    if not name.startswith(_LISTENER_PREFIX):
+        return name
+    key = name[len(_LISTENER_PREFIX) :].partition(".")[2] or name
+    for mechanism_key in _MECHANISM_KEYS:
+        if key.endswith("." + mechanism_key):
+            return mechanism_key
+    return key
+
+
+def broker_synonyms(name: str) -> tuple[str, ...]:
+    """The names that DescribeConfigs looks up for a broker key, in order of precedence."""
+    if name.startswith(_LISTENER_PREFIX):
+        return (name, base_name(name))
+    if name == "log.flush.interval.ms":
+        return (name, "log.flush.scheduler.interval.ms")
+    for group in _SYNONYMS:
+        if name in group:
+            return group
+    return (name,)

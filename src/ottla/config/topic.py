@@ -1,0 +1,150 @@
+"""What is in effect for one topic: its own values over the broker's, as plain attributes for the hot path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.config.broker import BrokerConfig
+from ottla.config.definition import ConfigError, UnknownKeyError, Value
+from ottla.config.keys import TOPIC_KEYS
+from ottla.config.values import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class TopicConfig:
+    """Immutable. Every attribute is a topic key with `_` for `.`, except the derived ones at the end."""
+
+    __slots__ = (
+        "cleanup_policy",
+        "compacted",
+        "compression_gzip_level",
+        "compression_lz4_level",
+        "compression_type",
+        "compression_zstd_level",
+        "delete_retention_ms",
+        "file_delete_delay_ms",
+        "flush_messages",
+        "flush_ms",
+        "follower_replication_throttled_replicas",
+        "index_interval_bytes",
+        "leader_replication_throttled_replicas",
+        "local_retention_bytes",
+        "local_retention_ms",
+        "log_append_time",
+        "max_compaction_lag_ms",
+        "max_message_bytes",
+        "message_timestamp_after_max_ms",
+        "message_timestamp_before_max_ms",
+        "message_timestamp_type",
+        "min_cleanable_dirty_ratio",
+        "min_compaction_lag_ms",
+        "min_insync_replicas",
+        "preallocate",
+        "remote_log_copy_disable",
+        "remote_log_delete_on_disable",
+        "remote_storage_enable",
+        "retention_bytes",
+        "retention_ms",
+        "segment_bytes",
+        "segment_index_bytes",
+        "segment_jitter_ms",
+        "segment_ms",
+        "unclean_leader_election_enable",
+    )
+
+    def __init__(self, values: Mapping[str, Value | None]) -> None:
+        def integer(name: str) -> int:
+            value = values[name]
+            assert isinstance(value, int)
+            return value
+
+        self.segment_bytes = integer("segment.bytes")
+        self.segment_ms = integer("segment.ms")
+        self.segment_jitter_ms = integer("segment.jitter.ms")
+        self.segment_index_bytes = integer("segment.index.bytes")
+        self.index_interval_bytes = integer("index.interval.bytes")
+        self.retention_ms = integer("retention.ms")
+        self.retention_bytes = integer("retention.bytes")
+        self.flush_messages = integer("flush.messages")
+        self.flush_ms = integer("flush.ms")
+        self.file_delete_delay_ms = integer("file.delete.delay.ms")
+        self.preallocate = values["preallocate"] is True
+
+        self.max_message_bytes = integer("max.message.bytes")
+        self.compression_type = str(values["compression.type"])
+        self.compression_gzip_level = integer("compression.gzip.level")
+        self.compression_lz4_level = integer("compression.lz4.level")
+        self.compression_zstd_level = integer("compression.zstd.level")
+        self.message_timestamp_type = str(values["message.timestamp.type"])
+        self.message_timestamp_before_max_ms = integer("message.timestamp.before.max.ms")
+        self.message_timestamp_after_max_ms = integer("message.timestamp.after.max.ms")
+
+        self.cleanup_policy = frozenset(_list(values, "cleanup.policy"))
+        self.delete_retention_ms = integer("delete.retention.ms")
+        self.min_compaction_lag_ms = integer("min.compaction.lag.ms")
+        self.max_compaction_lag_ms = integer("max.compaction.lag.ms")
+        ratio = values["min.cleanable.dirty.ratio"]
+        assert isinstance(ratio, float)
+        self.min_cleanable_dirty_ratio = ratio
+
+        self.min_insync_replicas = integer("min.insync.replicas")
+        self.unclean_leader_election_enable = values["unclean.leader.election.enable"] is True
+        self.leader_replication_throttled_replicas = _list(values, "leader.replication.throttled.replicas")
+        self.follower_replication_throttled_replicas = _list(values, "follower.replication.throttled.replicas")
+        self.remote_storage_enable = values["remote.storage.enable"] is True
+        self.remote_log_copy_disable = values["remote.log.copy.disable"] is True
+        self.remote_log_delete_on_disable = values["remote.log.delete.on.disable"] is True
+        self.local_retention_ms = integer("local.retention.ms")
+        self.local_retention_bytes = integer("local.retention.bytes")
+
+        if values["internal.segment.bytes"] is not None:
+            self.segment_bytes = integer("internal.segment.bytes")
+        self.compacted = "compact" in self.cleanup_policy
+        self.log_append_time = self.message_timestamp_type == "LogAppendTime"
+
+
+def topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:
+    """What is in effect for a topic with these values of its own."""
+    return TopicConfig(topic_values(broker, overrides))
+
+
+def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value | None]:
+    """Every topic key with its value; keys in `overrides` that are no topic keys are passed over."""
+    values: dict[str, Value | None] = {}
+    for name, key in TOPIC_KEYS.items():
+        text = overrides.get(name)
+        if text is not None:
+            values[name] = parse(key, text)
+        elif key.server_key is not None:
+            values[name] = broker.get(key.server_key)
+        else:
+            values[name] = None if key.default is None else parse(key, key.default)
+    return values
+
+
+def validate_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig | None = None) -> None:
+    """ConfigError for a name that is no topic key, a value it cannot have, or values that contradict each other.
+
+    Without the broker's config, values are held against Kafka's defaults.
+    """
+    for name in overrides:
+        if name not in TOPIC_KEYS:
+            raise UnknownKeyError("topic", name)
+    broker = broker or BrokerConfig()
+    config = topic_config(broker, overrides)
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        raise ConfigError(
+            "min.compaction.lag.ms",
+            config.min_compaction_lag_ms,
+            f"it must not be above max.compaction.lag.ms, which is {config.max_compaction_lag_ms}",
+        )
+    if config.remote_storage_enable:
+        raise ConfigError("remote.storage.enable", "true", "Ottla has no tiered storage")
+
+
+def _list(values: Mapping[str, Value | None], name: str) -> tuple[str, ...]:
+    value = values[name]
+    assert isinstance(value, tuple)
+    return value

@@ -1,0 +1,77 @@
+"""Text to typed value and back, by Kafka's rules."""
+
+from ottla.config.definition import ConfigError, Key, Kind, Value
+
+_BITS = {Kind.INT: 32, Kind.SHORT: 16, Kind.LONG: 64}
+
+
+def parse(key: Key, text: str) -> Value:
+    """The value of a key, checked; ConfigError says what is wrong with it."""
+    value = _convert(key, text.strip())
+    if key.check is not None:
+        problem = key.check.problem(value)
+        if problem is not None:
+            raise ConfigError(key.name, format_value(value), problem)
+    return value
+
+
+def _convert(key: Key, text: str) -> Value:
+    kind = key.kind
+    if kind in _BITS:
+        return _integer(key, text)
+    if kind is Kind.LIST:
+        members = (member.strip() for member in text.split(",")) if text else ()
+        # KIP-1161: repeated members count once, except where their number matters, in lists without a check.
+        return tuple(dict.fromkeys(members)) if key.check is not None else tuple(members)
+    if kind is Kind.BOOLEAN:
+        lower = text.lower()
+        if lower not in {"true", "false"}:
+            raise ConfigError(key.name, text, "the value must be true or false")
+        return lower == "true"
+    if kind is Kind.DOUBLE:
+        return _double(key, text)
+    return text
+
+
+def _integer(key: Key, text: str) -> int:
+    digits = text[1:] if text[:1] in {"+", "-"} else text
+    if digits.isascii() and digits.isdigit():
+        value = int(text)
+        limit = 1 << (_BITS[key.kind] - 1)
+        if -limit <= value < limit:
+            return value
+    raise ConfigError(key.name, text, f"the value must be a whole number of {_BITS[key.kind]} bits")
+
+
+def _double(key: Key, text: str) -> float:
+    try:
+        if "_" not in text:
+            return float(text)
+    except ValueError:
+        pass
+    raise ConfigError(key.name, text, "the value must be a number")
+
+
+def format_value(value: Value | None) -> str | None:
+    """The text DescribeConfigs sends; None stays None."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return _format_double(value) if isinstance(value, float) else str(value)
+
+
+def _format_double(value: float) -> str:
+    """As Java prints a double: plain between 0.001 and 10 million, else one digit, a fraction and an exponent."""
+    if value != value or value in {float("inf"), float("-inf")}:
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return str(value)
+    from decimal import Decimal  # Rarely needed, and it would slow every start down.
+
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int)
+    fraction = "".join(map(str, digits[1:])) or "0"
+    return f"{'-' if sign else ''}{digits[0]}.{fraction}E{exponent + len(digits) - 1}"

@@ -1,0 +1,1 @@
+"""Runs the pure decisions of `cluster` on the store, and mirrors the store into the image everybody reads."""

@@ -1,0 +1,186 @@
+"""The cluster image of this broker, kept in step with the store, and the changes it makes to it.
+
+State is level-triggered: a change is written to the store, then read back like anybody else's. A decision whose
+compare-and-set fails was made on an old image, so it is made again on a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.cluster import topics
+from ottla.cluster.adoption import adopt_topics, begin_new_epochs
+from ottla.cluster.configs import replace_configs
+from ottla.cluster.elections import ElectionType, elect_leader
+from ottla.cluster.image import IMAGE_PREFIXES, ClusterImage, Entity, TopicState
+from ottla.config.definition import ConfigError
+from ottla.config.topic import validate_topic_overrides
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import GROUP_OFFSETS_TOPIC, TopicId, TopicPartition
+from ottla.store.interface import Op, Store, StoreConflictError, StoreError
+
+if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
+
+log = logging.getLogger("ottla.controller")
+
+T = TypeVar("T")
+Decision = Callable[[ClusterImage], tuple[list[Op], T]]
+
+_ATTEMPTS = 10
+
+
+class Controller:
+    def __init__(
+        self, broker_id: int, store: Store, config: BrokerConfig, random_bytes: Callable[[int], bytes]
+    ) -> None:
+        self.image = ClusterImage()
+        self.config = config
+        """In effect now: the static settings under the dynamic ones of the image."""
+        self._broker_id = broker_id
+        self._store = store
+        self._random_bytes = random_bytes
+        self._listeners: list[Callable[[ClusterImage, BrokerConfig], None]] = []
+        self._deciding = asyncio.Lock()
+        self._refreshing: asyncio.Task[None] | None = None
+
+    def subscribe(self, listener: Callable[[ClusterImage, BrokerConfig], None]) -> None:
+        """Call with every new image, and at once with the present one."""
+        self._listeners.append(listener)
+        listener(self.image, self.config)
+
+    async def start(self) -> None:
+        await self.refresh()
+        self._watch = self._store.watch(self._changed, *IMAGE_PREFIXES)
+
+    def stop(self) -> None:
+        self._watch.cancel()
+
+    def _changed(self) -> None:
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.ensure_future(self.refresh())
+
+    async def refresh(self) -> None:
+        changes = await self._store.read_changes(self.image.revision, *IMAGE_PREFIXES)
+        if changes.revision < self.image.revision or not (changes.nodes or changes.complete):
+            return
+        before, self.image = self.image, self.image.advanced(changes)
+        self._apply_dynamic_settings(before)
+        for listener in self._listeners:
+            listener(self.image, self.config)
+
+    def _apply_dynamic_settings(self, before: ClusterImage) -> None:
+        mine, everyone = self.image.broker_config(self._broker_id), self.image.default_broker_config()
+        if mine is before.broker_config(self._broker_id) and everyone is before.default_broker_config():
+            return
+        self.config = self.config.with_dynamic(mine, everyone)
+        for warning in self.config.warnings:
+            log.warning(warning)
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = topics.UNSET,
+        replication_factor: int = topics.UNSET,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+        overrides: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> TopicState:
+        try:
+            validate_topic_overrides(overrides or {}, self.config)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+        def decide(image: ClusterImage) -> tuple[list[Op], TopicState]:
+            return topics.create_topic(
+                image,
+                name,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                assignment=assignment,
+                configs=overrides,
+                default_partitions=self.config.integer("num.partitions"),
+                default_replication_factor=self.config.integer("default.replication.factor"),
+                random_bytes=self._random_bytes,
+            )
+
+        return await self._decide(decide, commit=not validate_only)
+
+    async def create_topic_automatically(self, name: str) -> None:
+        """What `auto.create.topics.enable` does when a client asks for a topic that does not exist."""
+        if name == GROUP_OFFSETS_TOPIC:
+            await self.create_offsets_topic()
+        else:
+            await self.create_topic(name)
+
+    async def create_offsets_topic(self) -> None:
+        config = self.config
+        await self.create_topic(
+            GROUP_OFFSETS_TOPIC,
+            partitions=config.integer("offsets.topic.num.partitions"),
+            replication_factor=config.integer("offsets.topic.replication.factor"),
+            overrides={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config.integer("offsets.topic.segment.bytes")),
+            },
+        )
+
+    async def delete_topic(self, name: str) -> TopicState:
+        return await self._decide(lambda image: (topics.delete_topic(image, name), topics.find_topic(image, name)))
+
+    async def create_partitions(
+        self, name: str, count: int, assignment: Sequence[Sequence[int]] | None, *, validate_only: bool = False
+    ) -> TopicState:
+        return await self._decide(
+            lambda image: topics.create_partitions(image, name, count, assignment), commit=not validate_only
+        )
+
+    async def set_overrides(
+        self,
+        entity: Entity,
+        change: Callable[[Mapping[str, str]], Mapping[str, str]],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Replace the dynamic settings of an entity by what `change` makes of the present ones."""
+
+        def decide(image: ClusterImage) -> tuple[list[Op], None]:
+            return replace_configs(image, entity, change(image.config(entity))), None
+
+        await self._decide(decide, commit=not validate_only)
+
+    async def elect_leader(self, topic_partition: TopicPartition, election: ElectionType) -> None:
+        await self._decide(lambda image: elect_leader(image, topic_partition, election))
+
+    async def adopt_topics(self, found: Mapping[str, tuple[TopicId, int, int]]) -> None:
+        """Take over the topics of logs that were there before the store was."""
+        if found:
+            log.info("the store is new; it learns %d topics from the logs", len(found))
+            await self._decide(lambda image: (adopt_topics(image, self._broker_id, found), None))
+
+    async def begin_new_epochs(self) -> None:
+        await self._decide(lambda image: (begin_new_epochs(image, self._broker_id), None))
+
+    async def _decide(self, decision: Decision[T], *, commit: bool = True) -> T:
+        """Decide on the image and write the decision; on the way out this broker has already acted on it."""
+        async with self._deciding:
+            for _ in range(_ATTEMPTS):
+                ops, result = decision(self.image)
+                if not commit:
+                    return result
+                try:
+                    await self._store.commit(ops)
+                except StoreConflictError:
+                    await self.refresh()
+                    continue
+                except StoreError as error:
+                    log.error("the store refused a change: %s", error)
+                    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+                await self.refresh()
+                return result
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the cluster changed too often to make this change; try again")

@@ -1,0 +1,71 @@
+"""`offsets.storage=zookeeper`: committed offsets live in the store under `/consumers`, as early Kafka kept them.
+
+A node holds the offset alone, so metadata and leader epoch of a commit are forgotten when the broker restarts. Group
+membership stays in `__consumer_offsets` either way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla.cluster import znodes
+from ottla.errors import ErrorCode, KafkaError
+from ottla.groups.records import OffsetCommitted, OffsetRemoved
+from ottla.store.interface import Delete, Op, Put, StoreError
+
+if TYPE_CHECKING:
+    from ottla.coordinator.shell import Journal
+    from ottla.groups.records import Record
+    from ottla.store.interface import Store
+
+
+class StoreJournal:
+    """Sends offsets to the store and everything else to the partition."""
+
+    def __init__(self, store: Store, partition: Journal) -> None:
+        self._store = store
+        self._partition = partition
+
+    def write(self, records: Sequence[Record]) -> asyncio.Future[None] | None:
+        ops: list[Op] = []
+        others: list[Record] = []
+        for record in records:
+            if isinstance(record, OffsetCommitted):
+                path = znodes.offset_path(record.group, record.topic, record.partition)
+                ops.append(Put(path, znodes.encode_offset(record.offset)))
+            elif isinstance(record, OffsetRemoved):
+                ops.append(Delete(znodes.offset_path(record.group, record.topic, record.partition)))
+            else:
+                others.append(record)
+        written = self._partition.write(others) if others else None
+        if not ops:
+            return written
+        return asyncio.ensure_future(self._commit(ops, written))
+
+    async def _commit(self, ops: list[Op], written: asyncio.Future[None] | None) -> None:
+        try:
+            await self._store.commit(ops)
+        except StoreError as error:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+        if written is not None:
+            await written
+
+
+async def read_offsets(store: Store, now_ms: int) -> list[OffsetCommitted]:
+    """Every offset in the store. When it was committed is not known, so its retention begins anew."""
+    found = []
+    for path, node in (await store.read_tree(znodes.CONSUMERS)).items():
+        match path.split("/"):
+            case ["", "consumers", group, "offsets", topic, partition]:
+                found.append(
+                    OffsetCommitted(
+                        group=znodes.decode_name(group),
+                        topic=topic,
+                        partition=int(partition),
+                        offset=znodes.decode_offset(node.data),
+                        commit_timestamp_ms=now_ms,
+                    )
+                )
+    return found

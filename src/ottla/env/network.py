@@ -1,0 +1,286 @@
+"""The network: byte streams in and out, with file slices that leave without being copied through Python.
+
+A `Receiver` lends the network a buffer to fill, so that a frame is parsed where it landed. Sockets are driven
+directly (no asyncio transport), because a transport keeps its own write buffer and a file slice must not overtake it.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from ottla.env.disk import Buffer, File
+
+
+class FileSlice(NamedTuple):
+    """Bytes that are still in a file. Holding the slice keeps the file open."""
+
+    file: File
+    position: int
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def read(self) -> bytes:
+        return self.file.read(self.size, self.position)
+
+
+Part: TypeAlias = Buffer | FileSlice
+"""One piece of what is sent."""
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Connection(Protocol):
+    """One end of a byte stream, as its receiver sees it."""
+
+    local: Address
+    peer: Address
+
+    def send(self, parts: Sequence[Part]) -> None:
+        """Queue the parts and send as much as the peer takes now. Never blocks."""
+
+    def unsent(self) -> int:
+        """Bytes queued that the peer has not taken yet."""
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None:
+        """Drop the connection at once. `Receiver.closed` follows, exactly once."""
+
+
+class Receiver(Protocol):
+    def buffer(self) -> memoryview:
+        """Where the next bytes go. Never empty."""
+
+    def received(self, count: int) -> None:
+        """`count` bytes were put into the buffer lent last."""
+
+    def drained(self) -> None:
+        """Everything queued has been sent, after a time when the peer was too slow."""
+
+    def closed(self) -> None:
+        """The connection is gone, for whatever reason."""
+
+
+class Listener(Protocol):
+    address: Address
+
+    def close(self) -> None: ...
+
+
+Accept: TypeAlias = Callable[[Connection], Receiver | None]
+"""Called with each new connection; None refuses it."""
+
+
+class Network(Protocol):
+    async def listen(self, host: str, port: int, accept: Accept) -> Listener: ...
+
+
+_BACKLOG = 1024
+_ACCEPTS_PER_WAKEUP = 64
+_MAX_SENDFILE = 1 << 30
+
+
+class SocketConnection:
+    """A non-blocking socket on the running event loop."""
+
+    __slots__ = ("_loop", "_outbox", "_reading", "_receiver", "_socket", "_unsent", "_writing", "local", "peer")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, peer: Address) -> None:
+        self._loop = loop
+        self._socket: socket.socket | None = sock
+        self._receiver: Receiver | None = None
+        self._outbox: deque[Part] = deque()
+        self._unsent = 0
+        self._reading = False
+        self._writing = False
+        self.local = _address(sock.getsockname())
+        self.peer = peer
+
+    def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self.resume_reading()
+
+    def pause_reading(self) -> None:
+        if self._reading and self._socket is not None:
+            self._reading = False
+            self._loop.remove_reader(self._socket.fileno())
+
+    def resume_reading(self) -> None:
+        if not self._reading and self._socket is not None:
+            self._reading = True
+            self._loop.add_reader(self._socket.fileno(), self._readable)
+
+    def unsent(self) -> int:
+        return self._unsent
+
+    def _readable(self) -> None:
+        if self._socket is None or self._receiver is None:
+            return
+        try:
+            count = self._socket.recv_into(self._receiver.buffer())
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            count = 0
+        if count:
+            self._receiver.received(count)
+        else:
+            self.close()
+
+    def send(self, parts: Sequence[Part]) -> None:
+        if self._socket is None:
+            return
+        for part in parts:
+            if size := len(part):
+                self._outbox.append(part)
+                self._unsent += size
+        if not self._writing:
+            self._send_now()
+
+    def _send_now(self) -> None:
+        try:
+            while self._outbox:
+                if isinstance(self._outbox[0], FileSlice):
+                    self._send_file_slice(self._outbox[0])
+                else:
+                    self._send_bytes()
+        except (BlockingIOError, InterruptedError):
+            self._wait_writable()
+        except OSError:
+            self.close()
+
+    def _send_bytes(self) -> None:
+        assert self._socket is not None
+        outbox = self._outbox
+        if len(outbox) == 1:
+            sent = self._socket.send(outbox[0])  # type: ignore[arg-type]
+        else:
+            run: list[Buffer] = []
+            for part in outbox:
+                if isinstance(part, FileSlice) or len(run) == 64:
+                    break
+                run.append(part)
+            # More follows (a file slice, or what is past the run): let the kernel fill whole packets.
+            sent = self._socket.sendmsg(run, (), socket.MSG_MORE if len(run) < len(outbox) else 0)
+        self._unsent -= sent
+        while sent:
+            head = outbox[0]
+            if sent < len(head):
+                outbox[0] = memoryview(head)[sent:]  # type: ignore[arg-type]
+                raise BlockingIOError
+            sent -= len(head)
+            outbox.popleft()
+
+    def _send_file_slice(self, part: FileSlice) -> None:
+        assert self._socket is not None
+        sent = os.sendfile(self._socket.fileno(), part.file.fileno(), part.position, min(part.size, _MAX_SENDFILE))
+        if sent == 0:
+            raise OSError("the file ends before the slice does")
+        self._unsent -= sent
+        if sent < part.size:
+            self._outbox[0] = FileSlice(part.file, part.position + sent, part.size - sent)
+        else:
+            self._outbox.popleft()
+
+    def _wait_writable(self) -> None:
+        if not self._writing and self._socket is not None:
+            self._writing = True
+            self._loop.add_writer(self._socket.fileno(), self._writable)
+
+    def _writable(self) -> None:
+        if self._socket is None:
+            return
+        self._send_now()
+        if not self._outbox and self._socket is not None and self._receiver is not None:
+            self._writing = False
+            self._loop.remove_writer(self._socket.fileno())
+            self._receiver.drained()
+
+    def close(self) -> None:
+        sock, self._socket = self._socket, None
+        if sock is None:
+            return
+        self._loop.remove_reader(sock.fileno())
+        if self._writing:
+            self._loop.remove_writer(sock.fileno())
+        sock.close()
+        self._outbox.clear()
+        self._unsent = 0
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
+            receiver.closed()
+
+
+class SocketListener:
+    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, accept: Accept) -> None:
+        self._loop = loop
+        self._socket = sock
+        self._accept = accept
+        self.address = _address(sock.getsockname())
+        loop.add_reader(sock.fileno(), self._acceptable)
+
+    def _acceptable(self) -> None:
+        for _ in range(_ACCEPTS_PER_WAKEUP):
+            try:
+                sock, peer = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError:
+                # Out of file descriptors: leave the queue to the kernel for a moment instead of spinning on it.
+                self._loop.remove_reader(self._socket.fileno())
+                self._loop.call_later(0.1, self._listen_again)
+                return
+            self._welcome(sock, _address(peer))
+
+    def _listen_again(self) -> None:
+        if self._socket.fileno() >= 0:
+            self._loop.add_reader(self._socket.fileno(), self._acceptable)
+
+    def _welcome(self, sock: socket.socket, peer: Address) -> None:
+        sock.setblocking(False)
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = SocketConnection(self._loop, sock, peer)
+        receiver = self._accept(connection)
+        if receiver is None:
+            sock.close()
+        else:
+            connection.start(receiver)
+
+    def close(self) -> None:
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+
+
+class SocketNetwork:
+    async def listen(self, host: str, port: int, accept: Accept) -> SocketListener:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((host, port))
+            sock.listen(_BACKLOG)
+        except OSError:
+            sock.close()
+            raise
+        return SocketListener(asyncio.get_running_loop(), sock, accept)
+
+
+def _address(name: Any) -> Address:
+    return Address(name[0], name[1])

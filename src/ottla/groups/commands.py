@@ -1,0 +1,74 @@
+"""What a client may ask of a group, as plain data."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ottla.model import NO_LEADER_EPOCH, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId
+
+NO_GENERATION = -1
+UNKNOWN_MEMBER = ""
+"""The member id of a client that has none yet."""
+
+
+class Protocol(NamedTuple):
+    """One way of assigning that a member supports; the metadata is the client's own (its subscription)."""
+
+    name: str
+    metadata: bytes
+
+
+class Join(NamedTuple):
+    group_id: str
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[Protocol, ...]
+    reason: str = ""
+    require_known_member_id: bool = True
+    """KIP-394, JoinGroup 4 and up: a new dynamic member is given an id and has to come back with it."""
+    supports_skip_assignment: bool = True
+    """KIP-814, JoinGroup 9: a returning static leader may be told that nobody waits for its assignment."""
+
+
+class Sync(NamedTuple):
+    group_id: str
+    member_id: str
+    group_instance_id: str | None
+    generation_id: int
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: Mapping[str, bytes] | None = None
+    """By member id; only the leader's are looked at."""
+
+
+class LeavingMember(NamedTuple):
+    """A member by its id, or, for administrators, a static member by its instance id alone."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    reason: str | None = None
+
+
+class PartitionCommit(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str | None = None
+    topic_id: TopicId = ZERO_TOPIC_ID
+
+
+class Commit(NamedTuple):
+    group_id: str
+    partitions: Sequence[PartitionCommit]
+    member_id: str = UNKNOWN_MEMBER
+    group_instance_id: str | None = None
+    generation_id: int = NO_GENERATION
+    retention_time_ms: int = NO_TIMESTAMP
+    """Set only by OffsetCommit 2 to 4; otherwise the broker's `offsets.retention.minutes` holds."""
+    knows_group_id_not_found: bool = True
+    """OffsetCommit 9 and up has an error of its own for a group that does not exist."""

@@ -1,0 +1,310 @@
+"""The groups of one partition of `__consumer_offsets`, as one object that never waits and never writes.
+
+Its caller keeps to this order:
+
+1. While loading: `replay` every record of the partition, then `on_loaded`.
+2. A command returns an `Outcome`. If it has records, append them to the partition, then call `written`, or
+   `append_failed` and go on with the outcome that this returns instead. No other command comes in between.
+3. Perform the timers, log the messages, and send the replies once the records are committed. A result that was read
+   while records were still on their way to the other replicas waits for them too.
+4. When the partition moves away: `unload`, send its replies, and drop the object.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from ottla.errors import ErrorCode
+from ottla.groups.commands import Commit, Join, LeavingMember, PartitionCommit, Sync
+from ottla.groups.effects import Now, Outcome, TimerKey, Token
+from ottla.groups.group import Group
+from ottla.groups.membership import Membership
+from ottla.groups.offsets import is_expired
+from ottla.groups.parameters import GroupParameters
+from ottla.groups.rebalance import Rebalance, dismiss
+from ottla.groups.records import GroupRemoved, GroupStored, OffsetCommitted, OffsetRemoved, Record
+from ottla.groups.results import (
+    CommitResult,
+    DeleteGroupsResult,
+    DeleteOffsetsResult,
+    DescribedGroup,
+    DescribedMember,
+    ListedGroup,
+)
+from ottla.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
+from ottla.model import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
+
+
+class GroupCore:
+    def __init__(self, parameters: GroupParameters, new_uuid: Callable[[], str]) -> None:
+        self._parameters = parameters
+        self._groups: dict[str, Group] = {}
+        self._rebalance = Rebalance(parameters)
+        self._membership = Membership(self._groups, self._rebalance, parameters, new_uuid)
+        self._unwritten: Outcome | None = None
+
+    def replay(self, record: Record) -> None:
+        """Takes over what a written record says. Durable state changes here and nowhere else."""
+        match record:
+            case OffsetCommitted():
+                self._group(record.group).offsets.put(record)
+            case OffsetRemoved():
+                if record.group in self._groups:
+                    self._groups[record.group].offsets.remove(record.topic, record.partition)
+            case GroupStored():
+                self._group(record.group).restore(record)
+            case GroupRemoved():
+                self._remove_group(record.group)
+
+    def on_loaded(self, now: Now) -> Outcome:
+        """The log has been replayed: give every member a whole session to find its new coordinator."""
+        out = self._begin()
+        for group in self._groups.values():
+            for member in group.members.values():
+                self._rebalance.await_heartbeat(group, member, member.session_timeout_ms, now, out)
+            if len(group.members) > self._parameters.group_max_size:
+                self._rebalance.prepare(group, "more members than group.max.size", now, out)
+        return self._end(out)
+
+    def written(self, outcome: Outcome) -> None:
+        self._settle(outcome)
+        for record in outcome.records:
+            self.replay(record)
+
+    def append_failed(self, outcome: Outcome, error: ErrorCode, now: Now) -> Outcome:
+        """What to do instead: the replies refused, and the group brought back to a state that needs no record."""
+        self._settle(outcome)
+        answer = Outcome()
+        answer.replies = [reply.failed(error) for reply in outcome.replies]
+        answer.timers = list(outcome.timers)
+        answer.messages = list(outcome.messages)
+        if outcome.undo is not None:
+            outcome.undo(answer, error, now)
+        return answer
+
+    def unload(self, now: Now) -> Outcome:
+        """Another broker coordinates these groups from now on."""
+        out = Outcome()
+        for group in self._groups.values():
+            group.transition(DEAD, now)
+            for member in group.members.values():
+                dismiss(group, member, ErrorCode.NOT_COORDINATOR, member.member_id, out)
+        self._groups.clear()
+        return out
+
+    def join(self, token: Token, command: Join, now: Now) -> Outcome:
+        out = self._begin()
+        self._membership.join(token, command, now, out)
+        return self._end(out)
+
+    def sync(self, token: Token, command: Sync, now: Now) -> Outcome:
+        out = self._begin()
+        self._membership.sync(token, command, now, out)
+        return self._end(out)
+
+    def leave(self, token: Token, group_id: str, members: Sequence[LeavingMember], now: Now) -> Outcome:
+        out = self._begin()
+        self._membership.leave(token, group_id, members, now, out)
+        return self._end(out)
+
+    def heartbeat(
+        self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int, now: Now
+    ) -> ErrorCode:
+        """The most frequent command: it has no effects, it only moves the member's deadline."""
+        return self._membership.heartbeat(group_id, member_id, group_instance_id, generation_id, now)
+
+    def timer_fired(self, key: TimerKey, now: Now) -> Outcome:
+        out = self._begin()
+        group = self._groups.get(key.group_id)
+        if group is not None:
+            self._rebalance.timer_fired(key.kind, group, key.member_id, now, out)
+        return self._end(out)
+
+    def commit_offsets(self, token: Token, command: Commit, now: Now) -> Outcome:
+        out = self._begin()
+        group = self._groups.get(command.group_id)
+        error = _check_commit(group, command)
+        if error is not ErrorCode.NONE:
+            out.reply(token, CommitResult((error,) * len(command.partitions)))
+            return self._end(out)
+        if group is not None and group.state in (STABLE, PREPARING_REBALANCE):
+            group.members[command.member_id].touch(now.steady_ms)
+        expiry = NO_TIMESTAMP if command.retention_time_ms == -1 else now.wall_ms + command.retention_time_ms
+        errors = []
+        for partition in command.partitions:
+            if _utf16_length(partition.metadata) > self._parameters.offset_metadata_max_bytes:
+                errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            else:
+                errors.append(ErrorCode.NONE)
+                out.records.append(_committed(command.group_id, partition, expiry, now))
+        out.reply(token, CommitResult(tuple(errors)))
+        return self._end(out)
+
+    def fetch_offset(
+        self, group_id: str, topic: str, partition: int, topic_id: TopicId = ZERO_TOPIC_ID
+    ) -> OffsetCommitted | None:
+        """None when nothing is committed, or only to an earlier topic of that name."""
+        group = self._groups.get(group_id)
+        return None if group is None else group.offsets.get(topic, partition, topic_id)
+
+    def fetch_all_offsets(self, group_id: str) -> list[OffsetCommitted]:
+        group = self._groups.get(group_id)
+        return [] if group is None else list(group.offsets)
+
+    def delete_offsets(self, token: Token, group_id: str, partitions: Sequence[TopicPartition]) -> Outcome:
+        out = self._begin()
+        group = self._groups.get(group_id)
+        if group is None:
+            out.reply(token, DeleteOffsetsResult(ErrorCode.GROUP_ID_NOT_FOUND))
+        elif group.state is not EMPTY and not group.uses_consumer_protocol:
+            # Nobody can tell which topics the members of another protocol still read.
+            out.reply(token, DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP))
+        else:
+            errors = tuple(self._delete_offset(group, partition, out) for partition in partitions)
+            out.reply(token, DeleteOffsetsResult(ErrorCode.NONE, errors))
+        return self._end(out)
+
+    def _delete_offset(self, group: Group, partition: TopicPartition, out: Outcome) -> ErrorCode:
+        if group.is_subscribed_to(partition.topic):
+            return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        if group.offsets.get(*partition) is not None:
+            out.records.append(OffsetRemoved(group.group_id, *partition))
+        return ErrorCode.NONE
+
+    def expire_offsets(self, now: Now) -> Outcome:
+        """Called now and then: drops offsets past their retention, and empty groups that have none left."""
+        out = self._begin()
+        for group in self._groups.values():
+            expired = [committed for committed in group.offsets if self._is_expired(group, committed, now)]
+            out.records += [OffsetRemoved(group.group_id, gone.topic, gone.partition) for gone in expired]
+            if group.state is EMPTY and len(expired) == len(group.offsets):
+                out.records.append(GroupRemoved(group.group_id))
+        return self._end(out)
+
+    def _is_expired(self, group: Group, committed: OffsetCommitted, now: Now) -> bool:
+        start_ms = group.retention_start_ms(committed)
+        retention_ms = self._parameters.offsets_retention_ms
+        return start_ms is not None and is_expired(committed, start_ms, retention_ms, now.wall_ms)
+
+    def on_topics_deleted(self, topics: Mapping[str, TopicId]) -> Outcome:
+        """Offsets of a topic that is gone must not greet the next one of its name."""
+        out = self._begin()
+        for group in self._groups.values():
+            for gone in group.offsets.of_deleted_topics(topics):
+                out.records.append(OffsetRemoved(group.group_id, gone.topic, gone.partition))
+        return self._end(out)
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        group = self._groups.get(group_id)
+        if group is None:
+            return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, DEAD.value)
+        protocol = group.protocol if group.state is STABLE else None
+        return DescribedGroup(
+            error=ErrorCode.NONE,
+            group_id=group_id,
+            state=group.state.value,
+            protocol_type=group.protocol_type or "",
+            protocol_name=protocol or "",
+            members=tuple(
+                DescribedMember(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    metadata=member.metadata(protocol),
+                    assignment=member.assignment,
+                )
+                for member in group.members.values()
+            ),
+        )
+
+    def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
+        """All groups, or those in one of the states and of one of the types, whatever the case of the letters."""
+        states = {state.strip().lower() for state in states}
+        types = {group_type.lower() for group_type in types}
+        return [
+            ListedGroup(group.group_id, group.protocol_type or "", group.state.value, group.type)
+            for group in self._groups.values()
+            if (not states or group.state.value.lower() in states) and (not types or group.type in types)
+        ]
+
+    def delete_groups(self, token: Token, group_ids: Sequence[str]) -> Outcome:
+        out = self._begin()
+        errors = tuple(self._delete_group(group_id, out) for group_id in group_ids)
+        out.reply(token, DeleteGroupsResult(errors))
+        return self._end(out)
+
+    def _delete_group(self, group_id: str, out: Outcome) -> ErrorCode:
+        group = self._groups.get(group_id)
+        if group is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if group.state is not EMPTY:
+            return ErrorCode.NON_EMPTY_GROUP
+        out.records += [OffsetRemoved(group_id, gone.topic, gone.partition) for gone in group.offsets]
+        out.records.append(GroupRemoved(group_id))
+        return ErrorCode.NONE
+
+    def _begin(self) -> Outcome:
+        if self._unwritten is not None:
+            raise RuntimeError("the records of the last command are neither written nor given up")
+        return Outcome()
+
+    def _end(self, outcome: Outcome) -> Outcome:
+        if outcome.records:
+            self._unwritten = outcome
+        return outcome
+
+    def _settle(self, outcome: Outcome) -> None:
+        if self._unwritten is not outcome:
+            raise RuntimeError("these are not the records of the last command")
+        self._unwritten = None
+
+    def _group(self, group_id: str) -> Group:
+        """Offsets may be committed without any membership: such a group is made by its first offset."""
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = Group(group_id)
+        return group
+
+    def _remove_group(self, group_id: str) -> None:
+        group = self._groups.pop(group_id, None)
+        if group is not None and len(group.offsets):
+            # Offsets have tombstones of their own; until these come, the offsets belong to a group without members.
+            self._group(group_id).offsets = group.offsets
+
+
+def _check_commit(group: Group | None, command: Commit) -> ErrorCode:
+    anonymous = command.generation_id < 0
+    if group is None:
+        if anonymous:
+            return ErrorCode.NONE
+        return ErrorCode.GROUP_ID_NOT_FOUND if command.knows_group_id_not_found else ErrorCode.ILLEGAL_GENERATION
+    if anonymous and group.state is EMPTY:
+        return ErrorCode.NONE  # A consumer that assigns itself its partitions, or an administrator.
+    error = group.check_member(command.member_id, command.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if command.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is COMPLETING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS  # The offsets may belong to partitions that are another's by now.
+    return ErrorCode.NONE
+
+
+def _committed(group_id: str, partition: PartitionCommit, expire_timestamp_ms: int, now: Now) -> OffsetCommitted:
+    return OffsetCommitted(
+        group=group_id,
+        topic=partition.topic,
+        partition=partition.partition,
+        offset=partition.offset,
+        leader_epoch=partition.leader_epoch,
+        metadata=partition.metadata or "",
+        commit_timestamp_ms=now.wall_ms,
+        expire_timestamp_ms=expire_timestamp_ms,
+        topic_id=partition.topic_id,
+    )
+
+
+def _utf16_length(text: str | None) -> int:
+    """Kafka measures metadata as Java does, in UTF-16 code units, whatever the setting's name says."""
+    if not text:
+        return 0
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,0 +1,354 @@
+"""One classic group: who is in it, what they agreed on, and who waits for an answer.
+
+Membership while a rebalance goes on is kept in memory only. What a crash must not lose (generation, protocol,
+leader, members and their assignments once the group is stable or empty) is set by `restore` from a record.
+"""
+
+import struct
+from collections import Counter
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+
+from ottla.errors import ErrorCode
+from ottla.groups.commands import Protocol
+from ottla.groups.effects import Now, Token
+from ottla.groups.offsets import Offsets
+from ottla.groups.records import GroupStored, OffsetCommitted, StoredMember
+from ottla.groups.results import JoinedMember
+from ottla.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE, GroupState, check_transition
+from ottla.model import NO_TIMESTAMP
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+"""Of all protocol types this is the only one whose metadata the broker understands, as far as the topics."""
+
+
+@dataclass(slots=True)
+class Member:
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[Protocol, ...]
+    """In the member's order of preference."""
+    assignment: bytes = b""
+    join_token: Token | None = None
+    sync_token: Token | None = None
+    is_new: bool = False
+    """True until the first JoinGroup is answered: until then the client cannot send heartbeats."""
+    session_deadline_ms: int = 0
+    """Pushed on by every heartbeat; the timer is not, it looks here when it fires."""
+    timer_at_ms: int | None = None
+    """When the session timer is set to fire: never later than the deadline."""
+
+    def touch(self, steady_ms: int) -> None:
+        """A sign of life. It never brings the deadline nearer, so the timer can stay where it is."""
+        self.session_deadline_ms = max(self.session_deadline_ms, steady_ms + self.session_timeout_ms)
+
+    def metadata(self, protocol: str | None) -> bytes:
+        return next((metadata for name, metadata in self.protocols if name == protocol), b"")
+
+    def vote(self, candidates: Container[str]) -> str:
+        return next(name for name, _ in self.protocols if name in candidates)
+
+    @property
+    def excused_from_heartbeat(self) -> bool:
+        """A member that waits for the group cannot also be expected to call, unless it was never let in yet."""
+        return not self.is_new and (self.join_token is not None or self.sync_token is not None)
+
+    def stored(self, protocol: str | None, assignment: bytes) -> StoredMember:
+        return StoredMember(
+            member_id=self.member_id,
+            group_instance_id=self.group_instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            session_timeout_ms=self.session_timeout_ms,
+            subscription=self.metadata(protocol),
+            assignment=assignment,
+        )
+
+
+@dataclass(slots=True)
+class InitialDelay:
+    """An empty group waits a little for more members before its first rebalance, and again for each that comes."""
+
+    delay_ms: int
+    remaining_ms: int
+    member_added: bool = False
+
+
+class Group:
+    """Invariants: the leader is a member, `awaiting_join` counts the members with a join token, and every protocol
+    set that was accepted leaves at least one protocol that all members support."""
+
+    type = "classic"
+
+    __slots__ = (
+        "_supporters",
+        "awaiting_join",
+        "generation",
+        "group_id",
+        "initial_delay",
+        "join_deadline_ms",
+        "leader",
+        "members",
+        "offsets",
+        "pending_join",
+        "pending_sync",
+        "protocol",
+        "protocol_type",
+        "state",
+        "state_timestamp_ms",
+        "static_members",
+        "subscribed_topics",
+        "sync_deadline_ms",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.state = EMPTY
+        self.state_timestamp_ms: int = NO_TIMESTAMP
+        self.generation = 0
+        self.protocol_type: str | None = None
+        """None for a group that only stores offsets, a so-called simple group."""
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        """From group instance id to member id (KIP-345)."""
+        self.pending_join: set[str] = set()
+        """Member ids handed out to clients that have not come back with them yet (KIP-394)."""
+        self.pending_sync: set[str] = set()
+        """Members of this generation that have not asked for their assignment yet."""
+        self.subscribed_topics: frozenset[str] | None = None
+        """None when the broker cannot tell."""
+        self.offsets = Offsets()
+        self.awaiting_join = 0
+        self.initial_delay: InitialDelay | None = None
+        self.join_deadline_ms: int | None = None
+        self.sync_deadline_ms: int | None = None
+        self._supporters: Counter[str] = Counter()
+
+    def add(self, member: Member) -> None:
+        self.members[member.member_id] = member
+        if member.group_instance_id is not None:
+            self.static_members[member.group_instance_id] = member.member_id
+        self._supporters.update(name for name, _ in member.protocols)
+        if self.leader not in self.members:
+            self.leader = member.member_id
+        self.pending_join.discard(member.member_id)
+
+    def remove(self, member_id: str) -> Member | None:
+        """Takes a member or a pending member out. The tokens it still holds are the caller's to answer."""
+        self.pending_join.discard(member_id)
+        self.pending_sync.discard(member_id)
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return None
+        self._supporters.subtract(name for name, _ in member.protocols)
+        if member.join_token is not None:
+            self.awaiting_join -= 1
+        if member.group_instance_id is not None:
+            self.static_members.pop(member.group_instance_id, None)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        return member
+
+    def replace(self, old: Member, new: Member) -> None:
+        """Puts a static member's new incarnation in the place of the old one, leadership included."""
+        led = self.leader == old.member_id
+        self.remove(old.member_id)
+        self.add(new)
+        if led:
+            self.leader = new.member_id
+
+    def update_protocols(self, member: Member, protocols: tuple[Protocol, ...]) -> None:
+        self._supporters.subtract(name for name, _ in member.protocols)
+        self._supporters.update(name for name, _ in protocols)
+        member.protocols = protocols
+
+    def park_join(self, member: Member, token: Token) -> Token | None:
+        """The member waits for the rebalance; returns the token of an earlier wait that this one supersedes."""
+        earlier, member.join_token = member.join_token, token
+        if earlier is None:
+            self.awaiting_join += 1
+        return earlier
+
+    def take_join(self, member: Member) -> Token | None:
+        token, member.join_token = member.join_token, None
+        if token is not None:
+            self.awaiting_join -= 1
+        return token
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        if group_instance_id is not None:
+            current = self.static_members.get(group_instance_id)
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    @property
+    def all_joined(self) -> bool:
+        return self.awaiting_join == len(self.members) and not self.pending_join
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def elect_joined_leader(self) -> bool:
+        """The leader must be among those who joined; False when nobody did."""
+        leader = self.members.get(self.leader) if self.leader is not None else None
+        if leader is not None and leader.join_token is not None:
+            return True
+        for member in self.members.values():
+            if member.join_token is not None:
+                self.leader = member.member_id
+                return True
+        return False
+
+    def supports(self, protocol_type: str, protocols: tuple[Protocol, ...]) -> bool:
+        """Whether a member with these protocols leaves the group one that all members share."""
+        if self.state is EMPTY:
+            return protocol_type != "" and len(protocols) > 0
+        return protocol_type == self.protocol_type and any(
+            self._supporters[name] == len(self.members) for name, _ in protocols
+        )
+
+    def select_protocol(self) -> str:
+        """Each member votes for the first on its list that all support; of equals, the one first voted for wins."""
+        candidates = {name for name, count in self._supporters.items() if count == len(self.members)}
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return votes.most_common(1)[0][0]
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """When the broker cannot read the subscriptions of consumers, it must assume the worst."""
+        if self.subscribed_topics is None:
+            return self.uses_consumer_protocol
+        return topic in self.subscribed_topics
+
+    def _read_subscriptions(self) -> frozenset[str] | None:
+        if not self.uses_consumer_protocol:
+            return None
+        try:
+            return frozenset(
+                topic for member in self.members.values() for topic in subscribed_topics(member.metadata(self.protocol))
+            )
+        except ValueError:
+            return None
+
+    def transition(self, target: GroupState, now: Now) -> None:
+        check_transition(self.state, target)
+        self.state = target
+        self.state_timestamp_ms = now.wall_ms
+
+    def next_generation(self, now: Now) -> None:
+        """All who will be in the new generation have joined: settle its protocol and let the leader assign."""
+        self.generation += 1
+        self.protocol = self.select_protocol()
+        self.subscribed_topics = self._read_subscriptions()
+        self.pending_sync = set(self.members)
+        self.initial_delay = None
+        self.transition(COMPLETING_REBALANCE, now)
+
+    def joined_members(self) -> tuple[JoinedMember, ...]:
+        return tuple(
+            JoinedMember(member.member_id, member.group_instance_id, member.metadata(self.protocol))
+            for member in self.members.values()
+        )
+
+    def stored(self, assignments: Mapping[str, bytes], now: Now) -> GroupStored:
+        """The record that makes the group stable, in the present generation, with these assignments."""
+        return GroupStored(
+            group=self.group_id,
+            generation=self.generation,
+            protocol_type=self.protocol_type,
+            protocol=self.protocol,
+            leader=self.leader,
+            state_timestamp_ms=now.wall_ms,
+            members=tuple(
+                member.stored(self.protocol, assignments.get(member.member_id, b"")) for member in self.members.values()
+            ),
+        )
+
+    def stored_empty(self, now: Now) -> GroupStored:
+        """The record that ends the present generation with nobody left."""
+        return GroupStored(
+            group=self.group_id,
+            generation=self.generation + 1,
+            protocol_type=self.protocol_type,
+            state_timestamp_ms=now.wall_ms,
+        )
+
+    def restore(self, record: GroupStored) -> None:
+        """Takes over what a record says. Members that are known already keep what is not stored: their tokens,
+        their timers, and the protocols that were not chosen."""
+        if self.state is PREPARING_REBALANCE and self.members:
+            return  # The record only says that the group exists, and its first members are ahead of it.
+        target = STABLE if record.members else EMPTY
+        if self.state in (PREPARING_REBALANCE, COMPLETING_REBALANCE):
+            check_transition(self.state, target)
+        self.state = target  # From one state at rest to another, the log leaves out the states between.
+        self.state_timestamp_ms = record.state_timestamp_ms
+        self.generation = record.generation
+        self.protocol_type = record.protocol_type
+        self.protocol = record.protocol
+        self.initial_delay = None
+        known, self.members, self.static_members = self.members, {}, {}
+        self._supporters.clear()
+        for stored in record.members:
+            self.add(_restored_member(known.get(stored.member_id), stored, record.protocol))
+        self.leader = record.leader if record.leader in self.members else next(iter(self.members), None)
+        self.subscribed_topics = self._read_subscriptions()
+
+    def retention_start_ms(self, committed: OffsetCommitted) -> int | None:
+        """The moment from which an offset's retention runs, or None while the group protects it (KIP-211)."""
+        if self.protocol_type is None:
+            return committed.commit_timestamp_ms
+        if self.state is EMPTY:
+            has_timestamp = self.state_timestamp_ms != NO_TIMESTAMP
+            return self.state_timestamp_ms if has_timestamp else committed.commit_timestamp_ms
+        if self.state is STABLE and self.subscribed_topics is not None and not self.is_subscribed_to(committed.topic):
+            return committed.commit_timestamp_ms
+        return None
+
+
+def _restored_member(known: Member | None, stored: StoredMember, protocol: str | None) -> Member:
+    if known is not None and known.metadata(protocol) == stored.subscription:
+        known.client_id, known.client_host = stored.client_id, stored.client_host
+        known.rebalance_timeout_ms, known.session_timeout_ms = stored.rebalance_timeout_ms, stored.session_timeout_ms
+        known.assignment = stored.assignment
+        return known
+    return Member(
+        member_id=stored.member_id,
+        group_instance_id=stored.group_instance_id,
+        client_id=stored.client_id,
+        client_host=stored.client_host,
+        rebalance_timeout_ms=stored.rebalance_timeout_ms,
+        session_timeout_ms=stored.session_timeout_ms,
+        protocols=(Protocol(protocol or "", stored.subscription),),
+        assignment=stored.assignment,
+    )
+
+
+def subscribed_topics(metadata: bytes) -> list[str]:
+    """The topics in a consumer's subscription. All versions begin like version 0: a version, then the topics."""
+    try:
+        _, count = struct.unpack_from(">hi", metadata)
+        position, topics = 6, []
+        for _ in range(count):
+            (length,) = struct.unpack_from(">h", metadata, position)
+            position += 2 + length
+            if length < 0 or position > len(metadata):
+                raise ValueError("a topic name is cut short")
+            topics.append(metadata[position - length : position].decode())
+        return topics
+    except struct.error as error:
+        raise ValueError("a subscription is cut short") from error

@@ -1,0 +1,202 @@
+"""The rebalance of a classic group, from the first join to the next generation, and the timers that push it on.
+
+Each method changes what is kept in memory only and puts everything else into an `Outcome`. A group becomes stable or
+empty by the replay of the record that says so, never here.
+"""
+
+from ottla.errors import ErrorCode
+from ottla.groups.commands import UNKNOWN_MEMBER
+from ottla.groups.effects import Now, Outcome, TimerKey, TimerKind
+from ottla.groups.group import Group, InitialDelay, Member
+from ottla.groups.parameters import GroupParameters
+from ottla.groups.results import JoinResult, SyncResult
+from ottla.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+
+
+class Rebalance:
+    def __init__(self, parameters: GroupParameters) -> None:
+        self.parameters = parameters
+
+    def prepare_or_complete(self, group: Group, reason: str, now: Now, out: Outcome) -> None:
+        if group.state is PREPARING_REBALANCE:
+            self.complete_if_ready(group, now, out)
+        else:
+            self.prepare(group, reason, now, out)
+
+    def prepare(self, group: Group, reason: str, now: Now, out: Outcome) -> None:
+        """Everybody has to join again. Those who wait for an assignment are told at once, the others by heartbeat."""
+        if group.state is COMPLETING_REBALANCE:
+            self._cancel_syncs(group, now, out)
+        group.pending_sync.clear()
+        self.clear_sync_timer(group, out)
+        out.messages.append(f"Group {group.group_id} rebalances after generation {group.generation}: {reason}")
+        initial = group.state is EMPTY
+        group.transition(PREPARING_REBALANCE, now)
+        if initial:
+            delay = self.parameters.group_initial_rebalance_delay_ms
+            group.initial_delay = InitialDelay(delay, max(group.rebalance_timeout_ms - delay, 0))
+            self._set_join_timer(group, delay, now, out)
+        elif group.all_joined:
+            self._complete_join(group, now, out)
+        else:
+            self._set_join_timer(group, group.rebalance_timeout_ms, now, out)
+
+    def _cancel_syncs(self, group: Group, now: Now, out: Outcome) -> None:
+        for member in group.members.values():
+            member.assignment = b""
+            token, member.sync_token = member.sync_token, None
+            if token is not None:
+                out.reply(token, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
+                self.await_heartbeat(group, member, member.session_timeout_ms, now, out)
+
+    def complete_if_ready(self, group: Group, now: Now, out: Outcome) -> None:
+        """The initial delay runs to its end even when everybody known has joined: it is for those who are not."""
+        if group.state is PREPARING_REBALANCE and group.initial_delay is None and group.all_joined:
+            self._complete_join(group, now, out)
+
+    def _complete_join(self, group: Group, now: Now, out: Outcome) -> None:
+        self._clear_join_timer(group, out)
+        for member in list(group.members.values()):
+            if member.join_token is None and member.group_instance_id is None:
+                out.messages.append(f"Group {group.group_id} goes on without {member.member_id}, which did not join")
+                self.remove(group, member.member_id, out)
+        if not group.members:
+            self._end_empty(group, now, out)
+        elif not group.elect_joined_leader():
+            # Only absent static members are left; they keep their place until their sessions end.
+            self._set_join_timer(group, group.rebalance_timeout_ms, now, out)
+        else:
+            self._begin_generation(group, now, out)
+
+    def _begin_generation(self, group: Group, now: Now, out: Outcome) -> None:
+        group.next_generation(now)
+        for member in group.members.values():
+            token = group.take_join(member)
+            if token is not None:
+                out.reply(token, joined(group, member, group.leader))
+            member.is_new = False
+            self.await_heartbeat(group, member, member.session_timeout_ms, now, out)
+        group.sync_deadline_ms = now.steady_ms + group.rebalance_timeout_ms
+        out.set_timer(TimerKey(TimerKind.SYNC, group.group_id), group.sync_deadline_ms)
+        size = len(group.members)
+        out.messages.append(f"Group {group.group_id} begins generation {group.generation} with {size} members")
+
+    def _end_empty(self, group: Group, now: Now, out: Outcome) -> None:
+        record = group.stored_empty(now)
+        out.records.append(record)
+        # A generation without members cannot contradict anyone: if its record is lost, the one before it comes back
+        # after a crash, and its members time out.
+        out.undo = lambda *_: group.restore(record)
+        out.messages.append(f"Group {group.group_id} is empty in generation {record.generation}")
+
+    def timer_fired(self, kind: TimerKind, group: Group, member_id: str, now: Now, out: Outcome) -> None:
+        """A timer that fires early, or for something that is over, only looks at the deadline and goes on."""
+        match kind:
+            case TimerKind.SESSION:
+                self._session_timer_fired(group, member_id, now, out)
+            case TimerKind.JOIN:
+                self._join_timer_fired(group, now, out)
+            case TimerKind.SYNC:
+                self._sync_timer_fired(group, now, out)
+
+    def _session_timer_fired(self, group: Group, member_id: str, now: Now, out: Outcome) -> None:
+        member = group.members.get(member_id)
+        if member is not None:
+            member.timer_at_ms = None
+            if now.steady_ms < member.session_deadline_ms:
+                self._arm_session_timer(group, member, out)
+                return
+            if member.excused_from_heartbeat:
+                self.await_heartbeat(group, member, member.session_timeout_ms, now, out)
+                return
+        elif member_id not in group.pending_join:
+            return
+        out.messages.append(f"Member {member_id} of group {group.group_id} was silent for longer than its session")
+        self.remove(group, member_id, out)
+        if member is not None and group.state in (STABLE, COMPLETING_REBALANCE):
+            self.prepare(group, f"session of {member_id} expired", now, out)
+        elif group.state is PREPARING_REBALANCE and group.all_joined:
+            self._complete_join(group, now, out)
+
+    def _join_timer_fired(self, group: Group, now: Now, out: Outcome) -> None:
+        if group.join_deadline_ms is None:
+            return
+        if now.steady_ms < group.join_deadline_ms:
+            out.set_timer(TimerKey(TimerKind.JOIN, group.group_id), group.join_deadline_ms)
+            return
+        delay = group.initial_delay
+        if delay is not None and delay.member_added and delay.remaining_ms > 0:
+            next_delay = min(self.parameters.group_initial_rebalance_delay_ms, delay.remaining_ms)
+            group.initial_delay = InitialDelay(next_delay, max(delay.remaining_ms - delay.delay_ms, 0))
+            self._set_join_timer(group, next_delay, now, out)
+        else:
+            self._complete_join(group, now, out)
+
+    def _sync_timer_fired(self, group: Group, now: Now, out: Outcome) -> None:
+        if group.sync_deadline_ms is None:
+            return
+        if now.steady_ms < group.sync_deadline_ms:
+            out.set_timer(TimerKey(TimerKind.SYNC, group.group_id), group.sync_deadline_ms)
+            return
+        late = sorted(group.pending_sync)
+        for member_id in late:
+            self.remove(group, member_id, out)
+        self.prepare(group, f"no SyncGroup from {', '.join(late)}", now, out)
+
+    def await_heartbeat(self, group: Group, member: Member, timeout_ms: int, now: Now, out: Outcome) -> None:
+        member.session_deadline_ms = now.steady_ms + timeout_ms
+        self._arm_session_timer(group, member, out)
+
+    def _arm_session_timer(self, group: Group, member: Member, out: Outcome) -> None:
+        if member.timer_at_ms is None or member.session_deadline_ms < member.timer_at_ms:
+            member.timer_at_ms = member.session_deadline_ms
+            out.set_timer(session_timer(group, member.member_id), member.session_deadline_ms)
+
+    def _set_join_timer(self, group: Group, delay_ms: int, now: Now, out: Outcome) -> None:
+        group.join_deadline_ms = now.steady_ms + delay_ms
+        out.set_timer(TimerKey(TimerKind.JOIN, group.group_id), group.join_deadline_ms)
+
+    def _clear_join_timer(self, group: Group, out: Outcome) -> None:
+        if group.join_deadline_ms is not None:
+            group.join_deadline_ms = None
+            out.cancel_timer(TimerKey(TimerKind.JOIN, group.group_id))
+
+    def clear_sync_timer(self, group: Group, out: Outcome) -> None:
+        if group.sync_deadline_ms is not None:
+            group.sync_deadline_ms = None
+            out.cancel_timer(TimerKey(TimerKind.SYNC, group.group_id))
+
+    def remove(self, group: Group, member_id: str, out: Outcome) -> None:
+        """Takes out a member or a pending one. A request that it still waits on tells it to come back as new."""
+        member = group.members.get(member_id)
+        if member is not None:
+            dismiss(group, member, ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER, out)
+        group.remove(member_id)
+        out.cancel_timer(session_timer(group, member_id))
+
+
+def session_timer(group: Group, member_id: str) -> TimerKey:
+    return TimerKey(TimerKind.SESSION, group.group_id, member_id)
+
+
+def joined(group: Group, member: Member, leader: str | None, *, skip_assignment: bool = False) -> JoinResult:
+    return JoinResult(
+        error=ErrorCode.NONE,
+        member_id=member.member_id,
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        leader=leader or "",
+        skip_assignment=skip_assignment,
+        members=group.joined_members() if member.member_id == leader else (),
+    )
+
+
+def dismiss(group: Group, member: Member, error: ErrorCode, told_member_id: str, out: Outcome) -> None:
+    """Answers whatever the member waits for with an error."""
+    join_token = group.take_join(member)
+    if join_token is not None:
+        out.reply(join_token, JoinResult(error, told_member_id))
+    sync_token, member.sync_token = member.sync_token, None
+    if sync_token is not None:
+        out.reply(sync_token, SyncResult(error))

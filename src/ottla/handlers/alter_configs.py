@@ -1,0 +1,41 @@
+"""AlterConfigs (33), versions 0-2: replace all settings of a resource. Older clients; newer ones use 44."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.config.alter import apply_full
+from ottla.errors import ErrorCode
+from ottla.handlers.config_entities import alter
+from ottla.wire.api.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context
+
+
+async def handle(broker: Broker, context: Context, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=[await _alter(broker, resource, request.validate_only) for resource in request.resources]
+    )
+
+
+async def _alter(broker: Broker, wanted: AlterConfigsResource, validate_only: bool) -> AlterConfigsResourceResponse:
+    values = [(config.name, config.value) for config in wanted.configs]
+    refusal = await alter(
+        broker,
+        wanted.resource_type,
+        wanted.resource_name,
+        lambda resource, _: apply_full(resource, broker.config, values),
+        validate_only,
+    )
+    return AlterConfigsResourceResponse(
+        error_code=ErrorCode.NONE if refusal is None else refusal.code,
+        error_message=None if refusal is None else refusal.message,
+        resource_type=wanted.resource_type,
+        resource_name=wanted.resource_name,
+    )

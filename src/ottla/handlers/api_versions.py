@@ -1,0 +1,45 @@
+"""ApiVersions (18), versions 0-4: what this broker serves, derived from the registry.
+
+The one request a client sends before it knows anything: a version that is too new gets a version 0 reply with
+UNSUPPORTED_VERSION and the full list (KIP-511), so that the client can choose again.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ottla.errors import ErrorCode
+from ottla.wire.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context, Reply
+
+_SOFTWARE_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
+
+
+def handle(broker: Broker, context: Context, request: ApiVersionsRequest) -> Reply:
+    if context.api_version >= 3 and not (
+        _is_software_name(request.client_software_name) and _is_software_name(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    return ApiVersionsResponse(api_keys=_served())
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_served())
+
+
+def _is_software_name(text: str) -> bool:
+    """KIP-511: letters, digits, dots and dashes, and not at the ends a dot or dash."""
+    return bool(text) and set(text) <= _SOFTWARE_NAME and text[0] not in ".-" and text[-1] not in ".-"
+
+
+@cache
+def _served() -> list[ApiVersion]:
+    from ottla.handlers.registry import HANDLERS
+
+    return [
+        ApiVersion(api_key=key, min_version=served.advertised_from, max_version=served.api.max_version)
+        for key, served in sorted(HANDLERS.items())
+    ]

@@ -1,0 +1,44 @@
+"""From the resources of the protocol to the entities of the cluster image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from ottla.cluster.image import DEFAULT_BROKER, Entity, EntityType
+from ottla.config.alter import Resource, resource_of
+from ottla.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker
+
+_TYPES = {
+    Resource.TOPIC: EntityType.TOPIC,
+    Resource.BROKER: EntityType.BROKER,
+    Resource.GROUP: EntityType.GROUP,
+    Resource.CLIENT_METRICS: EntityType.CLIENT_METRICS,
+}
+
+
+def entity_of(resource: Resource, name: str) -> Entity:
+    return DEFAULT_BROKER if resource is Resource.BROKER_DEFAULT else Entity(_TYPES[resource], name)
+
+
+async def alter(
+    broker: Broker,
+    type_id: int,
+    name: str,
+    change: Callable[[Resource, Mapping[str, str]], Mapping[str, str]],
+    validate_only: bool,
+) -> KafkaError | None:
+    """Change the settings of one resource; the refusal, if there is one."""
+    try:
+        resource = resource_of(type_id, name, broker.id)
+        if resource is Resource.CLIENT_METRICS:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "this broker collects no metrics from clients")
+        await broker.controller.set_overrides(
+            entity_of(resource, name), lambda current: change(resource, current), validate_only=validate_only
+        )
+    except KafkaError as error:
+        return error
+    return None

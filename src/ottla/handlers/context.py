@@ -1,0 +1,59 @@
+"""What a handler is given: the broker's services, and who is asking."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
+    from ottla.controller.controller import Controller
+    from ottla.coordinator.groups import GroupCoordinator
+    from ottla.coordinator.producer_ids import ProducerIds
+    from ottla.env.clock import Clock
+    from ottla.env.network import Address
+    from ottla.replication.fetch_sessions import FetchSessions
+    from ottla.replication.replicas import Replicas
+    from ottla.wire.schema import Response
+
+
+@dataclass(slots=True)
+class Broker:
+    """The services of one broker, as far as a request may reach them."""
+
+    id: int
+    cluster_id: str
+    advertised: frozenset[str]
+    """Listeners with an address of their own in `advertised.listeners`."""
+    clock: Clock
+    controller: Controller
+    replicas: Replicas
+    fetch_sessions: FetchSessions
+    groups: GroupCoordinator
+    producer_ids: ProducerIds
+
+    @property
+    def config(self) -> BrokerConfig:
+        return self.controller.config
+
+
+class Context(NamedTuple):
+    """Who asks, in which version, and through which address."""
+
+    api_key: int
+    api_version: int
+    client_id: str | None
+    listener: str
+    local: Address
+    peer: Address
+
+
+Reply: TypeAlias = "Response | Awaitable[Response | None] | None"
+"""A reply now, later, or never (Produce with acks=0)."""
+
+Handler: TypeAlias = Callable[[Broker, Context, Any], Reply]
+
+
+class CloseConnectionError(Exception):
+    """The only answer the protocol leaves is to hang up, as after a failed Produce that asked for no reply."""

@@ -1,0 +1,32 @@
+"""CreatePartitions (37), versions 0-3: a topic can grow, never shrink."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.errors import KafkaError
+from ottla.wire.api.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context
+
+
+async def handle(broker: Broker, context: Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(
+        results=[await _grow(broker, topic, request.validate_only) for topic in request.topics]
+    )
+
+
+async def _grow(broker: Broker, topic: CreatePartitionsTopic, validate_only: bool) -> CreatePartitionsTopicResult:
+    assignment = None if topic.assignments is None else tuple(tuple(a.broker_ids) for a in topic.assignments)
+    result = CreatePartitionsTopicResult(name=topic.name)
+    try:
+        await broker.controller.create_partitions(topic.name, topic.count, assignment, validate_only=validate_only)
+    except KafkaError as error:
+        result.error_code, result.error_message = error.code, error.message
+    return result

@@ -1,0 +1,38 @@
+"""DeleteRecords (21), versions 0-2: move the start of a partition's log forward; -1 means to the high watermark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.errors import KafkaError
+from ottla.wire.api.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context, Reply
+
+
+def handle(broker: Broker, context: Context, request: DeleteRecordsRequest) -> Reply:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name, partitions=[_delete(broker, topic.name, wanted) for wanted in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete(broker: Broker, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=-1)
+    try:
+        partition = broker.replicas.leader_of(topic, wanted.partition_index)
+        result.low_watermark = partition.delete_records_before(wanted.offset)
+    except KafkaError as error:
+        result.error_code = error.code
+    return result

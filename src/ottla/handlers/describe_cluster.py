@@ -1,0 +1,31 @@
+"""DescribeCluster (60), versions 0-2: the cluster's id, controller and brokers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.errors import ErrorCode
+from ottla.handlers.endpoints import endpoints
+from ottla.wire.api.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context, Reply
+
+_BROKERS = 1
+
+
+def handle(broker: Broker, context: Context, request: DescribeClusterRequest) -> Reply:
+    if request.endpoint_type != _BROKERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="this is a broker, not a controller endpoint",
+            endpoint_type=_BROKERS,
+        )
+    return DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=broker.controller.image.controller_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in endpoints(broker, context)
+        ],
+    )

@@ -1,0 +1,77 @@
+"""DescribeConfigs (32), versions 1-4: every setting of a topic, broker or group, and where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from ottla.config.alter import Resource, resource_of
+from ottla.config.describe import (
+    ConfigEntry,
+    describe_broker,
+    describe_broker_default,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.config_entities import entity_of
+from ottla.wire.api.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context, Reply
+
+
+def handle(broker: Broker, context: Context, request: DescribeConfigsRequest) -> Reply:
+    return DescribeConfigsResponse(results=[_describe(broker, resource, request) for resource in request.resources])
+
+
+def _describe(
+    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+    )
+    try:
+        entries = _entries(broker, resource, resource.configuration_keys or ())
+    except KafkaError as error:
+        result.error_code, result.error_message = error.code, error.message
+        return result
+    result.configs = [_result(entry, request) for entry in entries]
+    return result
+
+
+def _entries(broker: Broker, resource: DescribeConfigsResource, names: Collection[str]) -> list[ConfigEntry]:
+    kind = resource_of(resource.resource_type, resource.resource_name, broker.id)
+    image, config = broker.controller.image, broker.config
+    overrides = image.config(entity_of(kind, resource.resource_name))
+    if kind is Resource.TOPIC:
+        if resource.resource_name not in image.topics:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {resource.resource_name!r}")
+        return describe_topic(config, overrides, names)
+    if kind is Resource.GROUP:
+        return describe_group(config, overrides, names)
+    if kind is Resource.CLIENT_METRICS:
+        return describe_client_metrics(overrides, names)
+    return describe_broker(config, names) if kind is Resource.BROKER else describe_broker_default(config, names)
+
+
+def _result(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
+        synonyms=[DescribeConfigsSynonym(name=s.name, value=s.value, source=s.source) for s in synonyms],
+        config_type=entry.kind,
+        documentation=entry.documentation if request.include_documentation else None,
+    )

@@ -1,0 +1,37 @@
+"""Where clients reach each broker, seen from the listener they came through."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context
+
+
+class Endpoint(NamedTuple):
+    id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+def endpoints(broker: Broker, context: Context) -> list[Endpoint]:
+    """Every live broker that has the client's listener."""
+    found = (_endpoint(broker, context, broker_id) for broker_id in broker.controller.image.brokers)
+    return [endpoint for endpoint in found if endpoint is not None]
+
+
+def own_endpoint(broker: Broker, context: Context) -> Endpoint:
+    found = _endpoint(broker, context, broker.id)
+    assert found is not None, "a broker always reaches itself"
+    return found
+
+
+def _endpoint(broker: Broker, context: Context, broker_id: int) -> Endpoint | None:
+    state = broker.controller.image.brokers.get(broker_id)
+    rack = None if state is None else state.rack
+    if broker_id == broker.id and context.listener not in broker.advertised:
+        # Nothing is advertised for this listener: the address that the client dialled works for the client.
+        return Endpoint(broker_id, context.local.host, context.local.port, rack)
+    advertised = None if state is None else state.endpoint(context.listener)
+    return None if advertised is None else Endpoint(broker_id, advertised.host, advertised.port, rack)

@@ -1,0 +1,144 @@
+"""Fetch (1), versions 4-18: committed records from offsets on, at once or as soon as there are enough of them.
+
+Records leave as slices of segment files. Version 7 brings sessions (KIP-227), 9 leader epochs, 13 topic ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.env.network import FileSlice
+from ottla.errors import ErrorCode, KafkaError
+from ottla.replication.fetch_sessions import FetchPartition, FetchSession, Key
+from ottla.replication.waiting import DataWaiter
+from ottla.wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.replication.partition import Partition
+
+_READ_COMMITTED = 1
+
+
+def handle(broker: Broker, context: Context, request: FetchRequest) -> Reply:
+    try:
+        session = _session(broker, context, request)
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    fetch = _Fetch(broker, request, session)
+    fetch.read()
+    if fetch.is_ready():
+        return fetch.response()
+    return fetch.wait()
+
+
+def _session(broker: Broker, context: Context, request: FetchRequest) -> FetchSession:
+    by_id = context.api_version >= 13
+    partitions = [
+        FetchPartition(
+            (topic.topic_id if by_id else topic.topic, partition.partition),
+            partition.fetch_offset,
+            partition.partition_max_bytes,
+            partition.current_leader_epoch,
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    ]
+    forgotten: list[Key] = [
+        (topic.topic_id if by_id else topic.topic, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    return broker.fetch_sessions.begin(request.session_id, request.session_epoch, partitions, forgotten, by_id)
+
+
+class _Fetch:
+    """One fetch: read, and when that finds too little, wait and read again."""
+
+    def __init__(self, broker: Broker, request: FetchRequest, session: FetchSession) -> None:
+        self._broker = broker
+        self._request = request
+        self._session = session
+        self._answers: list[tuple[FetchPartition, PartitionData]] = []
+        self._partitions: list[Partition] = []
+        self._size = 0
+        self._failed = False
+
+    def is_ready(self) -> bool:
+        request = self._request
+        return self._failed or self._size >= request.min_bytes or request.max_wait_ms <= 0 or not self._partitions
+
+    def read(self) -> None:
+        self._answers, self._partitions, self._size, self._failed = [], [], 0, False
+        room = min(self._request.max_bytes, self._broker.config.integer("fetch.max.bytes"))
+        for wanted in self._session:
+            answer = self._read_partition(wanted, room - self._size)
+            self._answers.append((wanted, answer))
+
+    def _read_partition(self, wanted: FetchPartition, room: int) -> PartitionData:
+        answer = PartitionData(partition_index=wanted.key[1], high_watermark=-1, records=b"")
+        if self._request.isolation_level == _READ_COMMITTED:
+            answer.aborted_transactions = []
+        else:
+            answer.aborted_transactions = None
+        try:
+            partition = self._find(wanted)
+            answer.high_watermark = answer.last_stable_offset = partition.high_watermark
+            answer.log_start_offset = partition.log.log_start_offset
+            self._partitions.append(partition)
+            limit = min(wanted.max_bytes, room)
+            if limit > 0 or not self._size:
+                found = partition.read(wanted.fetch_offset, limit)
+                # Only the first batch of a reply may be over the limits, so that a large one does not block a client.
+                if found.file is not None and (found.size <= limit or not self._size):
+                    answer.records = FileSlice(found.file, found.position, found.size)
+                    self._size += found.size
+        except KafkaError as error:
+            answer.error_code = error.code
+            self._failed = True
+        return answer
+
+    def _find(self, wanted: FetchPartition) -> Partition:
+        topic, index = wanted.key
+        if isinstance(topic, bytes):
+            found = self._broker.controller.image.topic_by_id(topic)
+            if found is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            topic = found.name
+        partition = self._broker.replicas.leader_of(topic, index)
+        partition.check_leader_epoch(wanted.leader_epoch)
+        return partition
+
+    def response(self) -> FetchResponse:
+        topics: dict[str | bytes, FetchableTopicResponse] = {}
+        session = self._session
+        for wanted, answer in self._answers:
+            has_records = bool(answer.records)
+            urgent = has_records or answer.error_code != 0
+            if not session.has_news(wanted, answer.high_watermark, answer.log_start_offset, urgent):
+                continue
+            key = wanted.key[0]
+            if key not in topics:
+                topics[key] = (
+                    FetchableTopicResponse(topic_id=key)
+                    if isinstance(key, bytes)
+                    else FetchableTopicResponse(topic=key)
+                )
+            topics[key].partitions.append(answer)
+            if has_records:
+                session.served(wanted.key)
+        return FetchResponse(session_id=session.id, responses=list(topics.values()))
+
+    def wait(self) -> asyncio.Future[FetchResponse]:
+        future: asyncio.Future[FetchResponse] = asyncio.get_running_loop().create_future()
+        missing = self._request.min_bytes - self._size
+
+        def look_again() -> None:
+            if not future.done():
+                self.read()
+                future.set_result(self.response())
+
+        waiter = DataWaiter(self._broker.clock, self._partitions, missing, self._request.max_wait_ms / 1000, look_again)
+        future.add_done_callback(lambda _: waiter.cancel())
+        return future

@@ -1,0 +1,44 @@
+"""FindCoordinator (10), versions 0-6: which broker runs a group. The first search creates `__consumer_offsets`.
+
+Version 4 asks for several keys at once (KIP-699).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.endpoints import own_endpoint
+from ottla.wire.api.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context
+
+_GROUP = 0
+
+
+async def handle(broker: Broker, context: Context, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    if context.api_version >= 4:
+        keys = request.coordinator_keys
+        return FindCoordinatorResponse(
+            coordinators=[await _find(broker, context, request.key_type, key) for key in keys]
+        )
+    found = await _find(broker, context, request.key_type, request.key)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+async def _find(broker: Broker, context: Context, key_type: int, key: str) -> Coordinator:
+    try:
+        if key_type != _GROUP:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served")
+        await broker.groups.locate(key)
+    except KafkaError as error:
+        return Coordinator(key=key, node_id=-1, port=-1, error_code=error.code, error_message=error.message)
+    node = own_endpoint(broker, context)
+    return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_message=None)

@@ -1,0 +1,21 @@
+"""Heartbeat (12), versions 0-4: a member is alive; the answer tells it when to join again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.errors import KafkaError
+from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context, Reply
+
+
+def handle(broker: Broker, context: Context, request: HeartbeatRequest) -> Reply:
+    try:
+        code = broker.groups.heartbeat(
+            request.group_id, request.member_id, request.group_instance_id, request.generation_id
+        )
+    except KafkaError as error:
+        code = error.code
+    return HeartbeatResponse(error_code=code)

@@ -1,0 +1,43 @@
+"""IncrementalAlterConfigs (44), versions 0-1: set, delete, append to or subtract from single settings (KIP-339)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.config.alter import apply_incremental
+from ottla.errors import ErrorCode
+from ottla.handlers.config_entities import alter
+from ottla.wire.api.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context
+
+
+async def handle(
+    broker: Broker, context: Context, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[await _alter(broker, resource, request.validate_only) for resource in request.resources]
+    )
+
+
+async def _alter(broker: Broker, wanted: AlterConfigsResource, validate_only: bool) -> AlterConfigsResourceResponse:
+    operations = [(config.name, config.config_operation, config.value) for config in wanted.configs]
+    refusal = await alter(
+        broker,
+        wanted.resource_type,
+        wanted.resource_name,
+        lambda resource, current: apply_incremental(resource, broker.config, current, operations),
+        validate_only,
+    )
+    return AlterConfigsResourceResponse(
+        error_code=ErrorCode.NONE if refusal is None else refusal.code,
+        error_message=None if refusal is None else refusal.message,
+        resource_type=wanted.resource_type,
+        resource_name=wanted.resource_name,
+    )

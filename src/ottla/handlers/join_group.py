@@ -1,0 +1,60 @@
+"""JoinGroup (11), versions 0-9: enter a group, or come back for its next generation. Answered when all have joined.
+
+Version 4 makes new members fetch their id first (KIP-394), 5 brings static members (KIP-345), 9 spares a returning
+static leader the assignment (KIP-814).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.errors import KafkaError
+from ottla.groups.commands import Join, Protocol
+from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+
+if TYPE_CHECKING:
+    from ottla.groups.results import JoinResult
+    from ottla.handlers.context import Broker, Context
+
+
+async def handle(broker: Broker, context: Context, request: JoinGroupRequest) -> JoinGroupResponse:
+    version = context.api_version
+    command = Join(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        client_id=context.client_id or "",
+        client_host=f"/{context.peer.host}",
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms if version >= 1 else request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=tuple(Protocol(p.name, p.metadata) for p in request.protocols),
+        reason=request.reason or "",
+        require_known_member_id=version >= 4,
+        supports_skip_assignment=version >= 9,
+    )
+    try:
+        result = await broker.groups.join(command)
+    except KafkaError as error:
+        return JoinGroupResponse(error_code=error.code, member_id=request.member_id)
+    return _response(result, version)
+
+
+def _response(result: JoinResult, version: int) -> JoinGroupResponse:
+    # Only version 7 and up can say that there is no protocol.
+    name = result.protocol_name if version >= 7 else result.protocol_name or ""
+    return JoinGroupResponse(
+        error_code=result.error,
+        generation_id=result.generation_id,
+        protocol_type=result.protocol_type,
+        protocol_name=name,
+        leader=result.leader,
+        skip_assignment=result.skip_assignment,
+        member_id=result.member_id,
+        members=[
+            JoinGroupResponseMember(
+                member_id=member.member_id, group_instance_id=member.group_instance_id, metadata=member.metadata
+            )
+            for member in result.members
+        ],
+    )

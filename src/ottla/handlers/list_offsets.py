@@ -1,0 +1,79 @@
+"""ListOffsets (2), versions 1-11: a moment's offset in a partition: earliest, latest, a timestamp, the largest one.
+
+Version 4 brings leader epochs, 7 the largest timestamp (-3), 8 and 9 local and tiered offsets (without tiered storage
+the local log is the whole log, and nothing is tiered), 11 the earliest offset waiting for upload (there is none).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    NO_LEADER_EPOCH,
+    NO_OFFSET,
+    NO_TIMESTAMP,
+)
+from ottla.wire.api.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.replication.partition import Partition
+
+_SINCE_VERSION = {
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
+}
+
+
+def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> Reply:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[_answer(broker, context, topic.name, wanted) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(broker: Broker, context: Context, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+    try:
+        if context.api_version < _SINCE_VERSION.get(wanted.timestamp, 0):
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        partition = broker.replicas.leader_of(topic, wanted.partition_index)
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+        answer.offset, answer.timestamp, answer.leader_epoch = _find(partition, wanted.timestamp)
+    except KafkaError as error:
+        answer.error_code = error.code
+    return answer
+
+
+def _find(partition: Partition, timestamp: int) -> tuple[int, int, int]:
+    log = partition.log
+    if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+        return log.log_start_offset, NO_TIMESTAMP, log.epochs.epoch_at(log.log_start_offset)
+    if timestamp == LATEST_TIMESTAMP:
+        return partition.high_watermark, NO_TIMESTAMP, partition.leader_epoch
+    if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
+        return NO_OFFSET, NO_TIMESTAMP, NO_LEADER_EPOCH
+    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None or found.offset >= partition.high_watermark:
+        return NO_OFFSET, NO_TIMESTAMP, NO_LEADER_EPOCH
+    return found.offset, found.timestamp, log.epochs.epoch_at(found.offset)

@@ -1,0 +1,115 @@
+"""Metadata (3), versions 0-13: brokers, topics and who leads their partitions.
+
+Version 0 has no way to ask for no topics: an empty list means all. Version 4 lets the client forbid auto-creation,
+10 names topics by id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.cluster.topic_names import check_topic_name
+from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.endpoints import endpoints
+from ottla.model import INTERNAL_TOPICS, ZERO_TOPIC_ID, TopicId
+from ottla.wire.api.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.cluster.image import TopicState
+    from ottla.handlers.context import Broker, Context, Reply
+
+
+def handle(broker: Broker, context: Context, request: MetadataRequest) -> Reply:
+    if request.topics is None or (context.api_version == 0 and not request.topics):
+        topics = [_describe(topic) for topic in broker.controller.image.topics.values()]
+        return _response(broker, context, topics)
+    missing = _to_create(broker, request)
+    if missing:
+        return _create_and_answer(broker, context, request.topics, missing)
+    return _response(broker, context, [_answer(broker, topic) for topic in request.topics])
+
+
+def _to_create(broker: Broker, request: MetadataRequest) -> list[str]:
+    if not request.allow_auto_topic_creation or not broker.config.boolean("auto.create.topics.enable"):
+        return []
+    known = broker.controller.image.topics
+    return [
+        topic.name
+        for topic in request.topics or ()
+        if topic.name and topic.topic_id == ZERO_TOPIC_ID and topic.name not in known
+    ]
+
+
+async def _create_and_answer(
+    broker: Broker, context: Context, topics: list[MetadataRequestTopic], missing: list[str]
+) -> MetadataResponse:
+    refused: dict[str, KafkaError] = {}
+    for name in dict.fromkeys(missing):
+        try:
+            await broker.controller.create_topic_automatically(name)
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                refused[name] = error
+    answers = [
+        MetadataResponseTopic(name=topic.name, error_code=refused[topic.name].code)
+        if topic.name in refused
+        else _answer(broker, topic)
+        for topic in topics
+    ]
+    return _response(broker, context, answers)
+
+
+def _answer(broker: Broker, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
+    image = broker.controller.image
+    if wanted.topic_id != ZERO_TOPIC_ID:
+        found = image.topic_by_id(TopicId(wanted.topic_id))
+        if found is None:
+            return MetadataResponseTopic(name=None, topic_id=wanted.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+        return _describe(found)
+    name = wanted.name or ""
+    found = image.topics.get(name)
+    if found is not None:
+        return _describe(found)
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        return MetadataResponseTopic(name=name, error_code=error.code)
+    return MetadataResponseTopic(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _describe(topic: TopicState) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            MetadataResponsePartition(
+                error_code=ErrorCode.NONE if state.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=state.partition,
+                leader_id=state.leader,
+                leader_epoch=state.leader_epoch,
+                replica_nodes=list(state.replicas),
+                isr_nodes=list(state.isr),
+            )
+            for state in topic.partitions
+        ],
+    )
+
+
+def _response(broker: Broker, context: Context, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in endpoints(broker, context)
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.controller.image.controller_id,
+        topics=topics,
+    )

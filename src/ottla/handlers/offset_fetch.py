@@ -1,0 +1,130 @@
+"""OffsetFetch (9), versions 1-10: how far groups have come. Version 8 asks for several, 10 names topics by id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_LEADER_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, TopicId
+from ottla.wire.api.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from ottla.coordinator.groups import GroupOffsets
+    from ottla.groups.records import OffsetCommitted
+    from ottla.handlers.context import Broker, Context, Reply
+
+
+def handle(broker: Broker, context: Context, request: OffsetFetchRequest) -> Reply:
+    if context.api_version >= 8:
+        return OffsetFetchResponse(groups=[_fetch(broker, context, group) for group in request.groups])
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    found = _fetch(broker, context, OffsetFetchRequestGroup(group_id=request.group_id, topics=topics))
+    return _for_one_group(found, request, context.api_version)
+
+
+def _fetch(broker: Broker, context: Context, wanted: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    response = OffsetFetchResponseGroup(group_id=wanted.group_id)
+    try:
+        offsets = broker.groups.committed(wanted.group_id)
+    except KafkaError as error:
+        response.error_code = error.code
+        return response
+    if wanted.topics is None:
+        response.topics = _everything(broker, context, offsets)
+    else:
+        response.topics = [_answer(broker, context, topic, offsets) for topic in wanted.topics]
+    return response
+
+
+def _answer(
+    broker: Broker, context: Context, wanted: OffsetFetchRequestTopics, offsets: GroupOffsets
+) -> OffsetFetchResponseTopics:
+    answer = OffsetFetchResponseTopics(name=wanted.name, topic_id=wanted.topic_id)
+    name, code = wanted.name, ErrorCode.NONE
+    if context.api_version >= 10:
+        topic = broker.controller.image.topic_by_id(TopicId(wanted.topic_id))
+        if topic is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            name = topic.name
+    for index in wanted.partition_indexes:
+        partition = _partition(index, offsets.get(name, index, TopicId(wanted.topic_id)))
+        partition.error_code = code
+        answer.partitions.append(partition)
+    return answer
+
+
+def _everything(broker: Broker, context: Context, offsets: GroupOffsets) -> list[OffsetFetchResponseTopics]:
+    answers: dict[str, OffsetFetchResponseTopics] = {}
+    for committed in offsets.all():
+        topic = broker.controller.image.topics.get(committed.topic)
+        if topic is None and context.api_version >= 10:
+            continue
+        answer = answers.setdefault(
+            committed.topic,
+            OffsetFetchResponseTopics(name=committed.topic, topic_id=topic.topic_id if topic else ZERO_TOPIC_ID),
+        )
+        answer.partitions.append(_partition(committed.partition, committed))
+    return list(answers.values())
+
+
+def _partition(index: int, committed: OffsetCommitted | None) -> OffsetFetchResponsePartitions:
+    if committed is None:
+        return OffsetFetchResponsePartitions(
+            partition_index=index, committed_offset=NO_OFFSET, committed_leader_epoch=NO_LEADER_EPOCH, metadata=""
+        )
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+    )
+
+
+def _for_one_group(found: OffsetFetchResponseGroup, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+    """Versions 1-7. Version 1 has no error of its own, so a refusal goes to every partition."""
+    topics = [
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=partition.partition_index,
+                    committed_offset=partition.committed_offset,
+                    committed_leader_epoch=partition.committed_leader_epoch,
+                    metadata=partition.metadata,
+                    error_code=partition.error_code,
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in found.topics
+    ]
+    if found.error_code and version < 2:
+        topics = [
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=found.error_code
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+        ]
+    return OffsetFetchResponse(topics=topics, error_code=found.error_code)

@@ -1,0 +1,91 @@
+"""The APIs this broker serves. What is not in this table is not advertised and not answered."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.handlers import (
+    alter_configs,
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_topic_partitions,
+    elect_leaders,
+    fetch,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_config_resources,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+    sync_group,
+)
+from ottla.handlers.context import Handler
+from ottla.wire import api
+from ottla.wire.schema import Api, Request
+
+
+class Served(NamedTuple):
+    api: Api
+    request: type[Request]
+    handle: Handler
+    advertised_from: int
+
+
+def _served(wire: Api, handle: Handler, advertised_from: int | None = None) -> tuple[int, Served]:
+    return wire.key, Served(
+        wire, wire.request, handle, wire.min_version if advertised_from is None else advertised_from
+    )
+
+
+HANDLERS: dict[int, Served] = dict(
+    [
+        # Old librdkafka finds out from Produce 0 that compression works (KAFKA-18659); nobody sends it.
+        _served(api.PRODUCE, produce.handle, advertised_from=0),
+        _served(api.FETCH, fetch.handle),
+        _served(api.LIST_OFFSETS, list_offsets.handle),
+        _served(api.METADATA, metadata.handle),
+        _served(api.OFFSET_COMMIT, offset_commit.handle),
+        _served(api.OFFSET_FETCH, offset_fetch.handle),
+        _served(api.FIND_COORDINATOR, find_coordinator.handle),
+        _served(api.JOIN_GROUP, join_group.handle),
+        _served(api.HEARTBEAT, heartbeat.handle),
+        _served(api.LEAVE_GROUP, leave_group.handle),
+        _served(api.SYNC_GROUP, sync_group.handle),
+        _served(api.DESCRIBE_GROUPS, describe_groups.handle),
+        _served(api.LIST_GROUPS, list_groups.handle),
+        _served(api.API_VERSIONS, api_versions.handle),
+        _served(api.CREATE_TOPICS, create_topics.handle),
+        _served(api.DELETE_TOPICS, delete_topics.handle),
+        _served(api.DELETE_RECORDS, delete_records.handle),
+        _served(api.INIT_PRODUCER_ID, init_producer_id.handle),
+        _served(api.OFFSET_FOR_LEADER_EPOCH, offset_for_leader_epoch.handle),
+        _served(api.DESCRIBE_CONFIGS, describe_configs.handle),
+        _served(api.ALTER_CONFIGS, alter_configs.handle),
+        _served(api.DESCRIBE_LOG_DIRS, describe_log_dirs.handle),
+        _served(api.CREATE_PARTITIONS, create_partitions.handle),
+        _served(api.DELETE_GROUPS, delete_groups.handle),
+        _served(api.ELECT_LEADERS, elect_leaders.handle),
+        _served(api.INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs.handle),
+        _served(api.OFFSET_DELETE, offset_delete.handle),
+        _served(api.DESCRIBE_CLUSTER, describe_cluster.handle),
+        _served(api.LIST_CONFIG_RESOURCES, list_config_resources.handle),
+        _served(api.DESCRIBE_TOPIC_PARTITIONS, describe_topic_partitions.handle),
+    ]
+)

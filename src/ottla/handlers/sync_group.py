@@ -1,0 +1,34 @@
+"""SyncGroup (14), versions 0-5: the leader hands in the assignment, every member gets its part of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.errors import KafkaError
+from ottla.groups.commands import Sync
+from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context
+
+
+async def handle(broker: Broker, context: Context, request: SyncGroupRequest) -> SyncGroupResponse:
+    command = Sync(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        generation_id=request.generation_id,
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignments={entry.member_id: entry.assignment for entry in request.assignments},
+    )
+    try:
+        result = await broker.groups.sync(command)
+    except KafkaError as error:
+        return SyncGroupResponse(error_code=error.code)
+    return SyncGroupResponse(
+        error_code=result.error,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol_name,
+        assignment=result.assignment,
+    )

@@ -1,0 +1,261 @@
+"""One log directory: the lock on it, its identity, its partitions and the checkpoints they share."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from ottla.log.checkpoint import DamagedCheckpoint, read_offsets, write_offsets
+from ottla.log.layout import (
+    CLEAN_SHUTDOWN,
+    DELETED_DIRECTORY_SUFFIX,
+    HIGH_WATERMARKS,
+    LOCK,
+    LOG_START_OFFSETS,
+    META_PROPERTIES,
+    RECOVERY_POINTS,
+    deleted_directory_name,
+    parse_partition_directory,
+)
+from ottla.log.properties import DirectoryIdentity, read_identity, read_topic_id, write_identity, write_topic_id
+from ottla.log.recovery import create_log, open_log
+from ottla.log.storage import OpenFiles, Storage
+from ottla.log.trash import Trash
+from ottla.model import TopicId, format_topic_id, new_topic_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ottla.env.clock import Clock
+    from ottla.env.disk import Disk
+    from ottla.log.config import LogConfig
+    from ottla.log.log import Log
+    from ottla.model import TopicPartition
+
+logger = logging.getLogger("ottla.log")
+
+_DAY_MS = 24 * 60 * 60 * 1000
+_PROGRESS_SECONDS = 5.0
+_CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
+
+
+class LogDirectoryError(Exception):
+    """The directory cannot be used; the message is one sentence for the person who started the broker."""
+
+
+class LogDirectory:
+    """`logs` holds every partition of the directory."""
+
+    def __init__(self, storage: Storage, path: str, identity: DirectoryIdentity, lock: contextlib.ExitStack) -> None:
+        self.path = path
+        self.identity = identity
+        self.logs: dict[TopicPartition, Log] = {}
+        self.trash = storage.trash
+        self._storage = storage
+        self._lock = lock
+        self._checkpoint_lock = threading.Lock()
+        """The event loop and one background thread may both have a checkpoint to write."""
+        self._checkpoints: dict[str, dict[TopicPartition, int]] = {}
+        """What the checkpoint files contain."""
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        clock: Clock,
+        path: str,
+        *,
+        cluster_id: str,
+        node_id: int,
+        config_of: Callable[[str], LogConfig],
+        producer_id_expiration_ms: int = _DAY_MS,
+        max_open_files: int = 512,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> LogDirectory:
+        """Create the directory or open all logs in it; `config_of` names a topic's settings. Blocking.
+
+        Raises LogDirectoryError.
+        """
+        path = path.rstrip("/") or "/"
+        with contextlib.ExitStack() as lock:
+            _lock(disk, path, lock)
+            try:
+                identity = _identify(disk, path, cluster_id, node_id, random_bytes)
+                trash = Trash(disk, clock)
+                storage = Storage(disk, clock, OpenFiles(max_open_files), trash, producer_id_expiration_ms)
+                directory = cls(storage, path, identity, lock.pop_all())
+                try:
+                    directory._load(config_of)
+                except BaseException:
+                    directory._lock.close()
+                    raise
+            except OSError as error:
+                raise LogDirectoryError(f"log directory {path} cannot be used: {error}") from error
+            return directory
+
+    def _load(self, config_of: Callable[[str], LogConfig]) -> None:
+        disk, clock = self._storage.disk, self._storage.clock
+        clean = disk.exists(f"{self.path}/{CLEAN_SHUTDOWN}")
+        recovery_points = self._read_checkpoint(RECOVERY_POINTS)
+        start_offsets = self._read_checkpoint(LOG_START_OFFSETS)
+        self._read_checkpoint(HIGH_WATERMARKS)
+        disk.remove(f"{self.path}/{CLEAN_SHUTDOWN}")
+        partitions = self._find_partitions()
+        if partitions and not clean:
+            logger.warning("%s was not closed properly, so the ends of %d logs are checked", self.path, len(partitions))
+        reported = clock.monotonic()
+        for topic_partition, name in partitions:
+            log = open_log(
+                self._storage,
+                topic_partition,
+                f"{self.path}/{name}",
+                config_of(topic_partition.topic),
+                recovery_point=recovery_points.get(topic_partition, 0),
+                log_start_offset=start_offsets.get(topic_partition, 0),
+                clean=clean,
+            )
+            self._add(log)
+            if clock.monotonic() - reported > _PROGRESS_SECONDS:
+                reported = clock.monotonic()
+                logger.info("%s: %d of %d logs are open", self.path, len(self.logs), len(partitions))
+
+    def _find_partitions(self) -> list[tuple[TopicPartition, str]]:
+        disk = self._storage.disk
+        partitions = []
+        for name in disk.list(self.path):
+            topic_partition = parse_partition_directory(name)
+            if name.endswith(DELETED_DIRECTORY_SUFFIX):
+                self.trash.add(f"{self.path}/{name}", 0, tree=True)
+            elif topic_partition is not None:
+                partitions.append((topic_partition, name))
+        return partitions
+
+    def _add(self, log: Log) -> None:
+        log.before_truncation(self.checkpoint_recovery_points)
+        self.logs[log.topic_partition] = log
+
+    # Partitions
+
+    def create_log(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
+        """A new, empty log. Raises LogDirectoryError if there is one already, OSError if the disk does not want it."""
+        if topic_partition in self.logs:
+            raise LogDirectoryError(f"{topic_partition} exists already in {self.path}")
+        self._forget_checkpoints([topic_partition])
+        path = f"{self.path}/{topic_partition}"
+        self._storage.disk.make_directory(path)
+        write_topic_id(self._storage.disk, path, topic_id)
+        log = create_log(self._storage, topic_partition, path, config)
+        self._add(log)
+        return log
+
+    def topic_id(self, topic_partition: TopicPartition) -> TopicId | None:
+        """The topic id stored with a partition; None when it has none. Reads a file."""
+        return read_topic_id(self._storage.disk, self.logs[topic_partition].path)
+
+    def delete_log(self, topic_partition: TopicPartition) -> None:
+        self.delete_logs([topic_partition])
+
+    def delete_logs(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Take partitions out of the log at once; their files go after `file.delete.delay.ms`, by `trash.sweep`."""
+        disk = self._storage.disk
+        doomed = list(topic_partitions)
+        for topic_partition in doomed:
+            log = self.logs.pop(topic_partition)
+            log.close(clean=False)
+            name = deleted_directory_name(topic_partition, new_topic_id(os.urandom(16)))
+            disk.rename(log.path, f"{self.path}/{name}")
+            self.trash.add(f"{self.path}/{name}", log.config.file_delete_delay_ms, tree=True)
+        self._forget_checkpoints(doomed)
+
+    # Checkpoints: all of them block, and may run in a thread.
+
+    def checkpoint_recovery_points(self) -> None:
+        self._checkpoint(RECOVERY_POINTS, {log.topic_partition: log.recovery_point for log in self._all_logs()})
+
+    def checkpoint_log_start_offsets(self) -> None:
+        """Only the starts that the segments' names do not tell are written."""
+        starts = {log.topic_partition: log.log_start_offset for log in self._all_logs() if log.starts_within_segment}
+        self._checkpoint(LOG_START_OFFSETS, starts)
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        self._checkpoint(HIGH_WATERMARKS, dict(high_watermarks))
+
+    def read_high_watermarks(self) -> dict[TopicPartition, int]:
+        """The high watermarks of the last checkpoint."""
+        return dict(self._checkpoints[HIGH_WATERMARKS])
+
+    def _all_logs(self) -> list[Log]:
+        """A copy made in one step, because a thread may ask while the event loop adds or removes a log."""
+        return list(self.logs.values())
+
+    def _checkpoint(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        with self._checkpoint_lock:
+            if offsets != self._checkpoints[name]:
+                write_offsets(self._storage.disk, f"{self.path}/{name}", offsets)
+                self._checkpoints[name] = offsets
+
+    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        path = f"{self.path}/{name}"
+        try:
+            offsets = read_offsets(self._storage.disk, path)
+        except DamagedCheckpoint as error:
+            logger.error("%s is ignored because it is damaged: %s", path, error)
+            offsets = {}
+        self._checkpoints[name] = offsets
+        return offsets
+
+    def _forget_checkpoints(self, topic_partitions: list[TopicPartition]) -> None:
+        """A partition that is created again must not inherit what was said of its namesake."""
+        for name, offsets in self._checkpoints.items():
+            kept = {key: offset for key, offset in offsets.items() if key not in topic_partitions}
+            self._checkpoint(name, kept)
+
+    def usage(self) -> tuple[int, int]:
+        """Total and free bytes of the volume."""
+        return self._storage.disk.usage(self.path)
+
+    def close(self) -> None:
+        """Close every log cleanly and say so. Blocking; nothing may be running in threads any more."""
+        disk = self._storage.disk
+        for log in self.logs.values():
+            log.close(clean=True)
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_start_offsets()
+        disk.replace_bytes(f"{self.path}/{CLEAN_SHUTDOWN}", _CLEAN_SHUTDOWN_CONTENT)
+        self.logs.clear()
+        self._lock.close()
+
+
+def _lock(disk: Disk, path: str, lock: contextlib.ExitStack) -> None:
+    try:
+        disk.make_directory(path)
+        lock.enter_context(disk.lock(f"{path}/{LOCK}"))
+    except BlockingIOError:
+        raise LogDirectoryError(f"log directory {path} is in use by another process") from None
+    except OSError as error:
+        raise LogDirectoryError(f"log directory {path} cannot be written: {error.strerror or error}") from error
+
+
+def _identify(
+    disk: Disk, path: str, cluster_id: str, node_id: int, random_bytes: Callable[[int], bytes]
+) -> DirectoryIdentity:
+    """Read whose directory this is, or make it ours. Raises LogDirectoryError when it is another broker's."""
+    try:
+        stored = read_identity(disk, path)
+    except ValueError as error:
+        raise LogDirectoryError(f"{path}/{META_PROPERTIES} cannot be understood: {error}") from error
+    if stored is not None:
+        if stored.cluster_id is not None and stored.cluster_id != cluster_id:
+            raise LogDirectoryError(
+                f"log directory {path} belongs to cluster {stored.cluster_id}, but this broker is of {cluster_id}"
+            )
+        if stored.node_id is not None and stored.node_id != node_id:
+            raise LogDirectoryError(f"log directory {path} belongs to broker {stored.node_id}, but this is {node_id}")
+    directory_id = stored.directory_id if stored is not None else None
+    identity = DirectoryIdentity(cluster_id, node_id, directory_id or format_topic_id(new_topic_id(random_bytes(16))))
+    if identity != stored:
+        write_identity(disk, path, identity)
+    return identity

@@ -1,0 +1,191 @@
+"""Sparse indexes: every few kilobytes of a segment, one fixed-size entry that says where a batch is.
+
+Files hold exactly the entries that were written. Kafka preallocates its own with zeros while a segment is active; such
+padding is recognised and cut off. New entries gather in memory and go to the file in blocks: nothing is lost with them
+in a crash, because recovery rebuilds the index of every segment past the recovery point, and older segments were
+flushed when they were sealed. No file stays open between calls.
+"""
+
+import struct
+from collections.abc import Iterator
+
+from ottla.env.disk import Disk, File
+
+OFFSET_ENTRY = struct.Struct(">ii")
+"""Relative offset of a batch's last record, byte position of the batch."""
+
+TIME_ENTRY = struct.Struct(">qi")
+"""Largest timestamp so far, relative offset of the last record of the batch that has it."""
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+
+_BLOCK_BYTES = 4096
+_UNKNOWN = -1
+
+
+class DamagedIndex(Exception):  # noqa: N818 - it names the thing that is wrong
+    """The file does not hold what its segment says it must; it can be rebuilt from the segment."""
+
+
+class SparseIndex:
+    """An append-only table of sorted entries: part in the file, the newest part in memory."""
+
+    __slots__ = ("_disk", "_entry", "_path", "_stored", "_tail")
+
+    def __init__(self, disk: Disk, path: str, entry: struct.Struct, *, new: bool) -> None:
+        self._disk = disk
+        self._path = path
+        self._entry = entry
+        self._stored = 0 if new else _UNKNOWN
+        self._tail = bytearray()
+
+    def __len__(self) -> int:
+        return self._stored_count() + len(self._tail) // self._entry.size
+
+    def append(self, first: int, second: int) -> None:
+        self._tail += self._entry.pack(first, second)
+
+    @property
+    def wants_flush(self) -> bool:
+        return len(self._tail) >= _BLOCK_BYTES
+
+    def last(self) -> tuple[int, int] | None:
+        if self._tail:
+            return self._unpack(self._tail, len(self._tail) // self._entry.size - 1)
+        count = self._stored_count()
+        return self._read(count - 1) if count else None
+
+    def flush(self) -> None:
+        """Move the entries in memory to the file, creating it if need be. On OSError they stay in memory."""
+        stored = self._stored_count()
+        if self._tail or not self._disk.exists(self._path):
+            file = self._disk.open(self._path, create=True)
+            file.write(self._tail, stored * self._entry.size)
+            file.close()
+            self._stored = stored + len(self._tail) // self._entry.size
+            self._tail = bytearray()
+
+    def sync(self) -> None:
+        """Blocking: may run in a thread, once the segment is sealed."""
+        file = self._disk.open(self._path)
+        file.sync()
+        file.close()
+
+    def truncate(self, count: int) -> None:
+        """Keep the first `count` entries."""
+        stored = self._stored_count()
+        if count >= stored:
+            del self._tail[(count - stored) * self._entry.size :]
+            return
+        self._tail = bytearray()
+        file = self._disk.open(self._path, create=True)
+        file.truncate(count * self._entry.size)
+        file.close()
+        self._stored = count
+
+    def reset(self) -> None:
+        """Forget everything, whatever state the file is in."""
+        self._tail = bytearray()
+        self._stored = 0
+        if self._disk.exists(self._path):
+            file = self._disk.open(self._path)
+            file.truncate(0)
+            file.close()
+
+    def contents(self) -> bytes:
+        """The entries in the file as they are, for a salvage; none when there is no file."""
+        return self._disk.read_bytes(self._path) if self._disk.exists(self._path) else b""
+
+    def floor(self, column: int, target: int) -> tuple[int, int] | None:
+        """The last entry whose column is not above the target."""
+        slot = self.count_up_to(column, target) - 1
+        return None if slot < 0 else self._at(slot)
+
+    def count_up_to(self, column: int, target: int) -> int:
+        """How many entries, from the first on, have a column that is not above the target."""
+        stored = self._stored_count()
+        if self._tail and self._unpack(self._tail, 0)[column] <= target:
+            return stored + self._search(self._tail, column, target)
+        return self._search_file(stored, column, target) if stored else 0
+
+    def _search_file(self, stored: int, column: int, target: int) -> int:
+        size = self._entry.size
+        file = self._disk.open(self._path)
+        low, high = 0, stored
+        while (high - low) * size > _BLOCK_BYTES:
+            middle = (low + high) // 2
+            if self._read_from(file, middle)[column] <= target:
+                low = middle
+            else:
+                high = middle
+        block = file.read((high - low) * size, low * size)
+        file.close()
+        return low + self._search(block, column, target)
+
+    def _search(self, block: bytes | bytearray, column: int, target: int) -> int:
+        low, high = 0, len(block) // self._entry.size
+        while low < high:
+            middle = (low + high) // 2
+            if self._unpack(block, middle)[column] <= target:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _at(self, slot: int) -> tuple[int, int]:
+        stored = self._stored_count()
+        return self._read(slot) if slot < stored else self._unpack(self._tail, slot - stored)
+
+    def _read(self, slot: int) -> tuple[int, int]:
+        file = self._disk.open(self._path)
+        entry = self._read_from(file, slot)
+        file.close()
+        return entry
+
+    def _read_from(self, file: File, slot: int) -> tuple[int, int]:
+        size = self._entry.size
+        data = file.read(size, slot * size)
+        if len(data) < size:
+            raise DamagedIndex(f"{self._path} is shorter than it was")
+        return self._unpack(data, 0)
+
+    def _unpack(self, block: bytes | bytearray, slot: int) -> tuple[int, int]:
+        first, second = self._entry.unpack_from(block, slot * self._entry.size)
+        return first, second
+
+    def _stored_count(self) -> int:
+        if self._stored == _UNKNOWN:
+            self._stored = self._load()
+        return self._stored
+
+    def _load(self) -> int:
+        """Count the entries of an existing file. Raises DamagedIndex."""
+        try:
+            file = self._disk.open(self._path)
+        except FileNotFoundError:
+            raise DamagedIndex(f"{self._path} is missing") from None
+        bytes_stored = file.size()
+        count, rest = divmod(bytes_stored, self._entry.size)
+        if rest:
+            raise DamagedIndex(f"{self._path} has {bytes_stored} bytes, which is not a number of whole entries")
+        if count > 1 and self._read_from(file, count - 1) == (0, 0):
+            count = self._without_padding(file, count)
+            file.truncate(count * self._entry.size)
+        file.close()
+        return count
+
+    def _without_padding(self, file: File, count: int) -> int:
+        """Entries rise, so that from the second on a zero entry is padding, and everything behind it too."""
+        low, high = 0, count - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self._read_from(file, middle) == (0, 0):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+
+def whole_entries(entry: struct.Struct, data: bytes) -> Iterator[tuple[int, int]]:
+    """The entries in a file's bytes; what is too short to be one at the end is left out."""
+    yield from entry.iter_unpack(data[: len(data) // entry.size * entry.size])

@@ -1,0 +1,54 @@
+"""The names of Kafka's files and directories. `docs/formats/log-directory.md` has the picture."""
+
+from ottla.model import TopicPartition
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
+SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+
+META_PROPERTIES = "meta.properties"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_START_OFFSETS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+
+DELETED_DIRECTORY_SUFFIX = "-delete"
+_MAX_NAME = 255
+_OFFSET_DIGITS = 20
+
+
+def segment_path(directory: str, base_offset: int, suffix: str) -> str:
+    return f"{directory}/{base_offset:0{_OFFSET_DIGITS}d}{suffix}"
+
+
+def parse_offset(name: str, suffix: str) -> int | None:
+    """The offset in a file name such as `00000000000000000042.log`; None for a file of another kind."""
+    stem = name.removesuffix(suffix)
+    if len(stem) + len(suffix) != len(name) or len(stem) != _OFFSET_DIGITS or not stem.isdecimal():
+        return None
+    return int(stem)
+
+
+def parse_partition_directory(name: str) -> TopicPartition | None:
+    """`clicks-3` is partition 3 of `clicks`; a topic's own name may contain dashes. None for any other name."""
+    topic, dash, partition = name.rpartition("-")
+    if not topic or not dash or not partition.isdecimal():
+        return None
+    return TopicPartition(topic, int(partition))
+
+
+def deleted_directory_name(topic_partition: TopicPartition, unique: bytes) -> str:
+    """What a partition's directory is called from its deletion until its files are gone.
+
+    The unique part lets a topic of the same name be created and deleted again meanwhile. A long topic name is cut,
+    because file systems allow 255 bytes.
+    """
+    suffix = f"-{topic_partition.partition}.{unique.hex()}{DELETED_DIRECTORY_SUFFIX}"
+    return topic_partition.topic[: _MAX_NAME - len(suffix)] + suffix

@@ -1,0 +1,579 @@
+"""One partition's log: a list of segments that is appended to at one end and let go of at the other.
+
+Everything here runs on the event loop, except `sync`. Offsets are half open: the log holds records from
+`log_start_offset` up to, not including, `end_offset`; all below `recovery_point` is known to be on disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import zlib
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.log.index import MAX_RELATIVE_OFFSET
+from ottla.log.layout import LEADER_EPOCHS
+from ottla.log.retention import count_removable
+from ottla.log.scan import DamagedBatch
+from ottla.log.segment import Segment, TimestampOffset
+from ottla.model import NO_TIMESTAMP
+from ottla.records.format import LOG_OVERHEAD
+from ottla.records.invalid import InvalidBatch
+from ottla.records.rewrite import assign
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ottla.env.disk import File
+    from ottla.log.config import LogConfig
+    from ottla.log.epochs import EpochStart, LeaderEpochs
+    from ottla.log.producers import AppendedBatch, Producers
+    from ottla.log.snapshot import Snapshots
+    from ottla.log.storage import Storage
+    from ottla.model import TopicPartition
+    from ottla.records.header import BatchHeader
+
+logger = logging.getLogger("ottla.log")
+
+_MAX_HINTS = 16
+"""Readers of one partition whose next position is remembered: its consumer groups and its followers."""
+
+_NO_SYNC_LIMIT = 2**63 - 1
+_TOUCHED = -1
+
+
+class AppendResult(NamedTuple):
+    base_offset: int
+    last_offset: int
+    duplicate: bool
+    timestamp: int
+    """The largest timestamp appended; of the original, for a duplicate."""
+    log_start_offset: int
+
+
+class LogRead(NamedTuple):
+    """Whole batches, as a slice of a file. Whoever holds the slice keeps the file open, even if its segment is deleted.
+
+    Below the high watermark a log is never truncated, so the bytes of a slice that was limited by it never change.
+    """
+
+    file: File | None
+    """None when there is nothing to read at the offset yet; the size is 0 then."""
+    position: int
+    size: int
+    next_offset: int
+    """Where the next read should begin."""
+
+
+class SegmentInfo(NamedTuple):
+    base_offset: int
+    size: int
+
+
+class Log:
+    __slots__ = (
+        "_active",
+        "_bases",
+        "_before_truncation",
+        "_directory_changed",
+        "_hints",
+        "_rolled",
+        "_segments",
+        "_storage",
+        "_sync_limit",
+        "_syncing",
+        "_untouched_end",
+        "config",
+        "end_offset",
+        "epochs",
+        "last_flush_ms",
+        "log_start_offset",
+        "path",
+        "producers",
+        "recovery_point",
+        "snapshots",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        storage: Storage,
+        topic_partition: TopicPartition,
+        path: str,
+        config: LogConfig,
+        segments: list[Segment],
+        *,
+        end_offset: int,
+        log_start_offset: int,
+        recovery_point: int,
+        epochs: LeaderEpochs,
+        producers: Producers,
+        snapshots: Snapshots,
+        untouched: bool = False,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.path = path
+        self.config = config
+        self.end_offset = end_offset
+        self.log_start_offset = log_start_offset
+        self.recovery_point = recovery_point
+        self.last_flush_ms = self._steady_ms(storage)
+        self.epochs = epochs
+        self.producers = producers
+        self.snapshots = snapshots
+        self._storage = storage
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._active = segments[-1]
+        self._hints: dict[int, tuple[Segment, int]] | None = None
+        self._rolled: list[Segment] = []
+        self._syncing: tuple[Segment, ...] = ()
+        self._sync_limit = _NO_SYNC_LIMIT
+        self._directory_changed = not untouched
+        self._untouched_end = end_offset if untouched else _TOUCHED
+        self._before_truncation: Callable[[], None] | None = None
+
+    # Appending
+
+    def append(self, batches: memoryview, headers: Sequence[BatchHeader], leader_epoch: int) -> AppendResult:
+        """Append as the leader: give the batches their offsets and epoch, in place, and write them in one go.
+
+        The batches were validated and `headers` are theirs. Raises KafkaError when an idempotent producer's sequence
+        does not fit, and OSError when they cannot be written; either way the log is as it was, and usable.
+        """
+        for header in headers:
+            if header.producer_id >= 0:
+                duplicate = self.producers.check(headers)
+                if duplicate is not None:
+                    return self._repeat(duplicate)
+                break
+        base_offset = offset = self.end_offset
+        placed = []
+        position = 0
+        for header in headers:
+            assign(batches, position, offset, leader_epoch)
+            placed.append((offset, header))
+            offset += header.last_offset_delta + 1
+            position += header.batch_length + LOG_OVERHEAD
+        timestamp = self._write(batches, placed)
+        if leader_epoch != self.epochs.latest:
+            self.epochs.assign(leader_epoch, base_offset)
+        return AppendResult(base_offset, offset - 1, False, timestamp, self.log_start_offset)
+
+    def append_as_follower(self, batches: memoryview, headers: Sequence[BatchHeader]) -> AppendResult:
+        """Append what a leader has written already: offsets and epochs are kept. Raises OSError.
+
+        Offsets may have gaps, where the leader's log was compacted, but never go back: that raises KafkaError.
+        """
+        end = self.end_offset
+        for header in headers:
+            if header.base_offset < end:
+                raise KafkaError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"{self.topic_partition} ends at {end}, a batch at {header.base_offset} cannot follow",
+                )
+            end = header.next_offset
+        timestamp = self._write(batches, [(header.base_offset, header) for header in headers])
+        for header in headers:
+            self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+        return AppendResult(headers[0].base_offset, end - 1, False, timestamp, self.log_start_offset)
+
+    def _write(self, batches: memoryview, placed: list[tuple[int, BatchHeader]]) -> int:
+        """Write, then account for what was written. Returns the largest timestamp."""
+        last_offset, last_header = placed[-1]
+        last_offset += last_header.last_offset_delta
+        timestamp = last_header.max_timestamp
+        if len(placed) > 1:
+            timestamp = max(header.max_timestamp for _, header in placed)
+        segment = self._active
+        if self._must_roll(segment, len(batches), last_offset, timestamp):
+            self.roll(placed[0][0])
+            segment = self._active
+        try:
+            segment.append(batches, placed, self.config)
+        except OSError:
+            segment.cut_back()
+            raise
+        self.end_offset = last_offset + 1
+        for offset, header in placed:
+            if header.producer_id >= 0:
+                self.producers.update(header, offset)
+        return timestamp
+
+    def _must_roll(self, segment: Segment, size: int, last_offset: int, timestamp: int) -> bool:
+        if last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if segment.size == 0:
+            return False
+        config = self.config
+        if segment.size + size > config.segment_bytes or segment.indexes_are_full:
+            return True
+        first = segment.first_timestamp
+        waited = timestamp - first if first >= 0 else self._storage.clock.time_ms() - segment.created_ms
+        return waited > config.segment_ms - (config.segment_jitter_ms and self._jitter_ms(segment))
+
+    def _jitter_ms(self, segment: Segment) -> int:
+        """`segment.jitter.ms` keeps partitions from rolling all at once. Any spread will do: it need not be random."""
+        limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return zlib.crc32(b"%s %d" % (self.path.encode(), segment.base_offset)) % limit if limit > 0 else 0
+
+    def _repeat(self, original: AppendedBatch) -> AppendResult:
+        return AppendResult(
+            original.first_offset, original.last_offset, True, original.timestamp, self.log_start_offset
+        )
+
+    def roll(self, base_offset: int | None = None) -> None:
+        """Seal the active segment and begin a new one at the end of the log. On OSError the log is as it was."""
+        base_offset = self.end_offset if base_offset is None else base_offset
+        active = self._active
+        if active.base_offset == base_offset:
+            return
+        active.seal()
+        if len(self.producers) or self.snapshots:
+            self.snapshots.take(base_offset, self.producers.active())
+        segment = Segment.create(self._storage, self.path, base_offset)
+        self._directory_changed = True
+        if active.size:
+            self._rolled.append(active)
+        else:
+            self._remove_segments(len(self._segments) - 1, len(self._segments))
+        self._segments.append(segment)
+        self._bases.append(base_offset)
+        self._active = segment
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, limit: int) -> LogRead:
+        """Whole batches from the one that holds `offset` on, all below the offset `limit`, from one segment.
+
+        At least one batch comes even if it is over `max_bytes`. Raises KafkaError: OFFSET_OUT_OF_RANGE, or
+        CORRUPT_MESSAGE where the file is damaged so that batches cannot be told apart.
+        """
+        end_offset = self.end_offset
+        if not self.log_start_offset <= offset <= end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition} holds offsets {self.log_start_offset} to {end_offset}, not {offset}",
+            )
+        if limit > end_offset:
+            limit = end_offset
+        if offset >= limit:
+            return LogRead(None, 0, 0, offset)
+        try:
+            return self._read(offset, max_bytes, limit)
+        except DamagedBatch as error:
+            logger.error("%s: cannot read offset %d: the segment is damaged %s", self.topic_partition, offset, error)
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition} is damaged {error}") from error
+
+    def _read(self, offset: int, max_bytes: int, limit: int) -> LogRead:
+        place = self._locate(offset)
+        if place is None:
+            return LogRead(None, 0, 0, offset)
+        segment, position = place
+        end, next_offset = self._end_of_read(segment, limit)
+        if end <= position:
+            return LogRead(None, 0, 0, offset)
+        if end - position > max_bytes:
+            boundary, following = segment.boundary(position, max_bytes)
+            if boundary < end:
+                end, next_offset = boundary, following
+        self._remember(next_offset, segment, end)
+        return LogRead(segment.file(), position, end - position, next_offset)
+
+    def _locate(self, offset: int) -> tuple[Segment, int] | None:
+        """The segment and position of the first batch that ends at or past an offset."""
+        if self._hints is not None:
+            hint = self._hints.get(offset)
+            if hint is not None and hint[1] < hint[0].size:
+                return hint
+        for segment in self._segments[max(0, bisect_right(self._bases, offset) - 1) :]:
+            found = segment.find(offset) if segment.size else None
+            if found is not None:
+                return segment, found[0]
+        return None
+
+    def _end_of_read(self, segment: Segment, limit: int) -> tuple[int, int]:
+        """Where a read of a segment must stop so as to stay below an offset, and the offset that comes next."""
+        if segment is self._active:
+            next_base = self.end_offset
+        else:
+            next_base = self._bases[bisect_right(self._bases, segment.base_offset)]
+        if limit >= next_base:
+            return segment.size, next_base
+        hint = self._hints.get(limit) if self._hints is not None else None
+        if hint is not None and hint[0] is segment:
+            return hint[1], limit
+        found = segment.find(limit)
+        if found is None:
+            return segment.size, limit
+        position, header = found
+        next_offset = min(limit, header.base_offset)
+        self._remember(next_offset, segment, position)
+        return position, next_offset
+
+    def _remember(self, offset: int, segment: Segment, position: int) -> None:
+        """Readers go on where they stopped, and the high watermark stands where a follower will go on."""
+        hints = self._hints
+        if hints is None:
+            hints = self._hints = {}
+        elif len(hints) >= _MAX_HINTS and offset not in hints:
+            del hints[next(iter(hints))]
+        hints[offset] = (segment, position)
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record that is not older than a timestamp. Raises KafkaError where the log is damaged."""
+        try:
+            for segment in self._segments:
+                if segment.size and segment.max_timestamp >= timestamp:
+                    found = segment.first_at_or_after(timestamp, self.log_start_offset)
+                    if found is not None:
+                        return found
+        except (DamagedBatch, InvalidBatch) as error:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition} is damaged: {error}") from error
+        return None
+
+    def max_timestamp(self) -> TimestampOffset | None:
+        """The first record that carries the largest timestamp of the log (KIP-734). Raises KafkaError."""
+        newest: Segment | None = None
+        for segment in self._segments:
+            if segment.size and (newest is None or segment.max_timestamp > newest.max_timestamp):
+                newest = segment
+        if newest is None or newest.max_timestamp == NO_TIMESTAMP:
+            return None
+        try:
+            return newest.max_timestamp_record()
+        except (DamagedBatch, InvalidBatch) as error:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition} is damaged: {error}") from error
+
+    def size(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    def segments(self) -> list[SegmentInfo]:
+        return [SegmentInfo(segment.base_offset, segment.size) for segment in self._segments]
+
+    @property
+    def starts_within_segment(self) -> bool:
+        """Whether the log start is past the first segment's start, so that it must be written down."""
+        return self.log_start_offset > self._bases[0]
+
+    # Letting go
+
+    def retain(self, now_ms: int, high_watermark: int) -> int:
+        """Remove the segments that the topic's retention no longer wants. Returns how many."""
+        count = count_removable(
+            self._segments,
+            self.config,
+            log_start_offset=self.log_start_offset,
+            end_offset=self.end_offset,
+            high_watermark=high_watermark,
+            now_ms=now_ms,
+        )
+        if count:
+            self._drop_oldest(count)
+        return count
+
+    def delete_records_before(self, offset: int) -> None:
+        """Move the log start up to an offset, and remove the segments that lie wholly before it.
+
+        Whoever calls this has made sure that the offset is not past the high watermark.
+        """
+        if offset > self.end_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.topic_partition} ends at {self.end_offset}")
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = offset
+        self.epochs.truncate_start(offset)
+        count = bisect_right(self._bases, offset) - 1
+        if count:
+            self._drop_oldest(count)
+
+    def _drop_oldest(self, count: int) -> None:
+        if count == len(self._segments):
+            self.roll()
+        self._remove_segments(0, count)
+        start = max(self.log_start_offset, self._bases[0])
+        if start != self.log_start_offset:
+            self.log_start_offset = start
+            self.epochs.truncate_start(start)
+        self.snapshots.keep_only(self._bases[0], self.end_offset)
+        self.recovery_point = max(self.recovery_point, start)
+
+    def _remove_segments(self, start: int, stop: int) -> None:
+        doomed = self._segments[start:stop]
+        # From the outside in, so that a crash on the way leaves a log without holes.
+        for segment in doomed if start == 0 else reversed(doomed):
+            segment.discard(self.config.file_delete_delay_ms)
+            if segment in self._rolled:
+                self._rolled.remove(segment)
+        del self._segments[start:stop]
+        del self._bases[start:stop]
+        self._hints = None
+
+    # Truncation, by followers
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut the log so that it ends at an offset, or before the batch that holds it. Raises KafkaError, OSError."""
+        if offset >= self.end_offset:
+            return
+        if offset <= self._bases[0]:
+            self.truncate_fully(offset)
+            return
+        self._lower_recovery_point(offset)
+        keep = bisect_right(self._bases, offset)
+        if self._bases[keep - 1] == offset:
+            keep -= 1
+        segment = self._segments[keep - 1]
+        try:
+            found = segment.find(offset)
+        except DamagedBatch as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is damaged {error}") from error
+        self._remove_segments(keep, len(self._segments))
+        self._active = segment
+        if segment in self._rolled:
+            self._rolled.remove(segment)
+        if found is not None:
+            position, header = found
+            offset = min(offset, header.base_offset)
+            segment.truncate(position, offset)
+        self._ends_at(offset)
+        self.replay_producers()
+
+    def truncate_fully(self, new_start: int) -> None:
+        """Drop everything and go on as an empty log at an offset, as a follower does that fell behind its leader."""
+        self._lower_recovery_point(new_start)
+        self._remove_segments(0, len(self._segments))
+        self._segments.append(Segment.create(self._storage, self.path, new_start))
+        self._bases.append(new_start)
+        self._active = self._segments[0]
+        self._directory_changed = True
+        self.log_start_offset = new_start
+        self._ends_at(new_start)
+        self.replay_producers()
+
+    def _lower_recovery_point(self, offset: int) -> None:
+        """Before records may be replaced by others, the checkpoint must no longer vouch for them."""
+        if offset < self.recovery_point:
+            self.recovery_point = offset
+            if self._before_truncation is not None:
+                self._before_truncation()
+
+    def before_truncation(self, checkpoint: Callable[[], None]) -> None:
+        """Have the recovery points written by this function whenever a truncation lowers this log's."""
+        self._before_truncation = checkpoint
+
+    def _ends_at(self, offset: int) -> None:
+        # In this order: a `sync` that starts in between sees the new end, one that runs finds its result limited.
+        self.end_offset = offset
+        self._untouched_end = _TOUCHED
+        self._sync_limit = min(self._sync_limit, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.epochs.truncate_end(offset)
+        self._hints = None
+
+    def replay_producers(self) -> None:
+        """Bring the producers to the end of the log: the latest snapshot, then every batch after it."""
+        self.snapshots.keep_only(self.log_start_offset, self.end_offset)
+        snapshot = self.snapshots.latest()
+        offset, producers = snapshot if snapshot is not None else (self.log_start_offset, [])
+        self.producers.replace(producers, self._storage.clock.time_ms())
+        if offset >= self.end_offset:
+            return
+        for segment in self._segments[max(0, bisect_right(self._bases, offset) - 1) :]:
+            try:
+                self._replay_segment(segment, offset)
+            except DamagedBatch as error:
+                logger.error("%s: producers are unknown after the damage in %s %s", self, segment.path(), error)
+
+    def _replay_segment(self, segment: Segment, offset: int) -> None:
+        found = segment.find(offset) if segment.size else None
+        if found is not None:
+            for _, header in segment.headers(found[0]):
+                if header.producer_id >= 0 and header.base_offset >= offset:
+                    self.producers.update(header, header.base_offset)
+
+    def __str__(self) -> str:
+        return str(self.topic_partition)
+
+    # Leader epochs
+
+    @property
+    def latest_epoch(self) -> int:
+        return self.epochs.latest
+
+    def assign_epoch(self, epoch: int, start_offset: int) -> None:
+        self.epochs.assign(epoch, start_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochStart:
+        """The largest epoch not above the one asked for, and where it ended; -1 and -1 when that is not known."""
+        return self.epochs.end_offset_for(epoch, self.end_offset)
+
+    # Durability
+
+    @property
+    def unflushed_messages(self) -> int:
+        return self.end_offset - self.recovery_point
+
+    @property
+    def sync_due(self) -> bool:
+        """Whether `flush.messages`, `flush.ms` or a roll asks for a sync."""
+        if self._rolled:
+            return True
+        unflushed = self.end_offset - self.recovery_point
+        if unflushed <= 0:
+            return False
+        waited = self._steady_ms(self._storage) - self.last_flush_ms
+        return unflushed >= self.config.flush_messages or waited >= self.config.flush_ms
+
+    def sync(self) -> int:
+        """Bring to disk all that was appended so far. Returns the end offset that was covered, for `synced`.
+
+        Blocking: made to run in a thread while the loop goes on, one call at a time. What is appended meanwhile is not
+        counted. The end offset is read first and the segments after it, so that no roll in between can hide one.
+        """
+        self._sync_limit = _NO_SYNC_LIMIT
+        end_offset = self.end_offset
+        active = self._active
+        rolled = self._syncing = tuple(self._rolled)
+        disk = self._storage.disk
+        # A file may vanish meanwhile: retention needs it no longer, and a truncation limits what `synced` believes.
+        for segment in rolled:
+            with contextlib.suppress(FileNotFoundError):
+                segment.sync()
+                segment.sync_indexes()
+        with contextlib.suppress(FileNotFoundError):
+            active.sync()
+        self.epochs.save(disk, f"{self.path}/{LEADER_EPOCHS}", end_offset)
+        if self._directory_changed:
+            self._directory_changed = False
+            disk.sync_directory(self.path)
+            disk.sync_directory(self.path.rpartition("/")[0])
+        return end_offset
+
+    def synced(self, offset: int) -> None:
+        """Back on the loop: everything below the offset that `sync` returned is on disk now."""
+        self._rolled = [segment for segment in self._rolled if segment not in self._syncing]
+        self._syncing = ()
+        self.recovery_point = max(self.recovery_point, min(offset, self._sync_limit))
+        self.last_flush_ms = self._steady_ms(self._storage)
+
+    def close(self, *, clean: bool) -> None:
+        """Let go of all files. `clean` also leaves them so that nothing is to be done at the next open.
+
+        Blocking when clean; no `sync` may be running.
+        """
+        if clean and self._untouched_end != self.end_offset:
+            self._active.seal()
+            if len(self.producers) or self.snapshots:
+                self.snapshots.take(self.end_offset, self.producers.active(), sync=True)
+            self.synced(self.sync())
+            self._active.sync_indexes()
+        for segment in self._segments:
+            segment.close()
+        self._hints = None
+
+    @staticmethod
+    def _steady_ms(storage: Storage) -> int:
+        return int(storage.clock.monotonic() * 1000)

@@ -1,0 +1,264 @@
+"""Opening what is on disk: at once after a clean stop, with a check of the tail after a crash.
+
+After a crash, every segment that has bytes past the recovery point is read in full. What was not known to be on disk
+is cut at the first batch that is not whole and valid, and later segments go. What was known to be on disk is never
+dropped: a damaged batch there stays where it is, for its reader to notice, and is reported.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from ottla.log.epochs import LeaderEpochs
+from ottla.log.index import OFFSET_ENTRY, whole_entries
+from ottla.log.layout import (
+    DELETED_SUFFIX,
+    LEADER_EPOCHS,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    parse_offset,
+    segment_path,
+)
+from ottla.log.log import Log
+from ottla.log.producers import Producers
+from ottla.log.scan import DamagedBatch, checked_batches, headers
+from ottla.log.segment import Segment
+from ottla.log.snapshot import Snapshots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ottla.log.config import LogConfig
+    from ottla.log.storage import Storage
+    from ottla.model import TopicPartition
+
+logger = logging.getLogger("ottla.log")
+
+_WORTH_MENTIONING = 64 << 20
+"""A segment of this size takes long enough to check that it is announced."""
+
+
+def create_log(storage: Storage, topic_partition: TopicPartition, path: str, config: LogConfig) -> Log:
+    """A new, empty log in a directory that exists."""
+    return Log(
+        storage,
+        topic_partition,
+        path,
+        config,
+        [Segment.create(storage, path, 0)],
+        end_offset=0,
+        log_start_offset=0,
+        recovery_point=0,
+        epochs=LeaderEpochs(),
+        producers=Producers(storage.producer_id_expiration_ms),
+        snapshots=Snapshots(storage.disk, path),
+    )
+
+
+def open_log(
+    storage: Storage,
+    topic_partition: TopicPartition,
+    path: str,
+    config: LogConfig,
+    *,
+    recovery_point: int,
+    log_start_offset: int,
+    clean: bool,
+) -> Log:
+    """The log in a directory, ready to use. Blocking."""
+    names = storage.disk.list(path)
+    segments = _find_segments(storage, path, names)
+    if not segments:
+        segments, clean = [Segment.create(storage, path, log_start_offset)], False
+    start_of_files = segments[0].base_offset
+    recovery = _Recovery(topic_partition, config, segments, names)
+    epochs = LeaderEpochs()
+    if LEADER_EPOCHS in names:
+        epochs = LeaderEpochs.load(storage.disk, f"{path}/{LEADER_EPOCHS}")
+    end_offset = recovery.known_end() if clean else None
+    if end_offset is None:
+        clean = False
+        end_offset = recovery.run(recovery_point, epochs)
+    if end_offset < log_start_offset:
+        recovery.drop(0, f"the log starts at {log_start_offset}")
+        segments.append(Segment.create(storage, path, log_start_offset))
+        end_offset = log_start_offset
+    log_start_offset = max(log_start_offset, segments[0].base_offset)
+    epochs.truncate_end(end_offset)
+    if epochs.entries and log_start_offset > start_of_files:
+        epochs.truncate_start(log_start_offset)
+    snapshots = Snapshots(storage.disk, path, _offsets(names, SNAPSHOT_SUFFIX))
+    log = Log(
+        storage,
+        topic_partition,
+        path,
+        config,
+        segments,
+        end_offset=end_offset,
+        log_start_offset=log_start_offset,
+        recovery_point=end_offset if clean else max(segments[0].base_offset, min(recovery_point, end_offset)),
+        epochs=epochs,
+        producers=Producers(storage.producer_id_expiration_ms),
+        snapshots=snapshots,
+        untouched=clean,
+    )
+    if snapshots or not clean:
+        log.replay_producers()
+    return log
+
+
+def _offsets(names: list[str], suffix: str) -> Iterator[int]:
+    for name in names:
+        offset = parse_offset(name, suffix)
+        if offset is not None:
+            yield offset
+
+
+def _find_segments(storage: Storage, path: str, names: list[str]) -> list[Segment]:
+    """The segments in order; files that a stopped process had given up are removed on the way."""
+    bases = set(_offsets(names, LOG_SUFFIX))
+    for name in names:
+        if name.endswith(DELETED_SUFFIX):
+            storage.disk.remove(f"{path}/{name}")
+    for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for base in _offsets(names, suffix):
+            if base not in bases:
+                storage.disk.remove(segment_path(path, base, suffix))
+    return [
+        Segment(storage, path, base, storage.disk.size(segment_path(path, base, LOG_SUFFIX))) for base in sorted(bases)
+    ]
+
+
+class _Recovery:
+    """Finding the end of one log. `segments` shrinks when the end turns out to be before the last of them."""
+
+    def __init__(self, log: TopicPartition, config: LogConfig, segments: list[Segment], names: list[str]) -> None:
+        self._log = log
+        self._config = config
+        self._segments = segments
+        self._names = set(names)
+
+    def known_end(self) -> int | None:
+        """The end after a clean stop; None when the last segment is not what a clean stop leaves."""
+        self._complete_indexes(self._segments)
+        last = self._segments[-1]
+        try:
+            header = last.last_header()
+        except DamagedBatch as error:
+            logger.error("%s: %s is damaged %s, although it was closed", self._log, last.path(), error)
+            return None
+        return last.base_offset if header is None else header.next_offset
+
+    def run(self, recovery_point: int, epochs: LeaderEpochs) -> int:
+        """Check the tail of the log and cut what is torn off it. Returns the end offset."""
+        bases = [segment.base_offset for segment in self._segments]
+        # A segment that ends just at the recovery point is checked too: its indexes may never have been synced.
+        first = max(0, bisect_right(bases, recovery_point - 1) - 1)
+        self._complete_indexes(self._segments[:first])
+        epochs.truncate_end(bases[first])
+        next_offset = bases[first]
+        for number, segment in enumerate(self._segments[first:], first):
+            if segment.base_offset < next_offset:
+                self.drop(number, "it overlaps the segment before it")
+                break
+            next_offset, whole = self._check(segment, recovery_point, epochs)
+            if not whole and number + 1 < len(self._segments):
+                self.drop(number + 1, "the segment before it is torn")
+                break
+        return next_offset
+
+    def _check(self, segment: Segment, recovery_point: int, epochs: LeaderEpochs) -> tuple[int, bool]:
+        """Read one segment and rebuild its indexes. Returns where it ends, and whether all of it was good."""
+        if segment.size >= _WORTH_MENTIONING:
+            logger.info("%s: checking %s, %d MiB", self._log, segment.path(), segment.size >> 20)
+        salvage = segment.offset_index.contents()
+        segment.restart()
+        position, next_offset, whole = 0, segment.base_offset, True
+        while position < segment.size:
+            try:
+                for start, header in checked_batches(segment.file(), position, segment.size, next_offset):
+                    segment.note(header, header.base_offset, start, self._config)
+                    epochs.assign(header.partition_leader_epoch, header.base_offset)
+                    position, next_offset = start + header.size, header.next_offset
+            except DamagedBatch as damage:
+                resume = self._resume(segment, damage, next_offset, salvage) if next_offset < recovery_point else None
+                if resume is None:
+                    whole = False
+                    self._cut(segment, position, next_offset, recovery_point, damage)
+                else:
+                    self._report_damage(segment, next_offset, damage)
+                    position = resume
+        segment.seal()
+        return next_offset, whole
+
+    def _resume(self, segment: Segment, damage: DamagedBatch, next_offset: int, salvage: bytes) -> int | None:
+        """Where valid batches go on after a damaged one: right behind it, or where the old index points to."""
+        for position in self._candidates(segment, damage.position, salvage):
+            try:
+                next(checked_batches(segment.file(), position, segment.size, next_offset))
+            except (DamagedBatch, StopIteration):
+                continue
+            return position
+        return None
+
+    @staticmethod
+    def _candidates(segment: Segment, damaged: int, salvage: bytes) -> Iterator[int]:
+        try:
+            _, header = next(headers(segment.file(), damaged, segment.size))
+            yield damaged + header.size
+        except DamagedBatch:
+            pass
+        for _, position in whole_entries(OFFSET_ENTRY, salvage):
+            if position > damaged:
+                yield position
+
+    def _cut(
+        self, segment: Segment, position: int, next_offset: int, recovery_point: int, damage: DamagedBatch
+    ) -> None:
+        lost = segment.size - position
+        if next_offset < recovery_point:
+            logger.error(
+                "%s: %s is damaged %s; nothing after it can be read, so offsets %d to %d, which were on disk, are lost",
+                self._log,
+                segment.path(),
+                damage,
+                next_offset,
+                recovery_point - 1,
+            )
+        else:
+            logger.warning(
+                "%s: the last %d bytes of %s were torn by a crash and are cut off at offset %d (%s)",
+                self._log,
+                lost,
+                segment.path(),
+                next_offset,
+                damage,
+            )
+        segment.size = position
+        segment.cut_back()
+
+    def _report_damage(self, segment: Segment, next_offset: int, damage: DamagedBatch) -> None:
+        logger.error(
+            "%s: the batch at offset %d in %s is damaged %s; it stays in place, for whoever reads it to see",
+            self._log,
+            next_offset,
+            segment.path(),
+            damage,
+        )
+
+    def drop(self, number: int, reason: str) -> None:
+        for segment in reversed(self._segments[number:]):
+            logger.warning("%s: %s is removed because %s", self._log, segment.path(), reason)
+            segment.discard(self._config.file_delete_delay_ms)
+        del self._segments[number:]
+
+    def _complete_indexes(self, segments: list[Segment]) -> None:
+        """Rebuild the indexes that are missing. Damaged ones show when they are first used."""
+        for segment in segments:
+            if not segment.has_indexes(self._names):
+                logger.warning("%s: the indexes of %s are missing and are rebuilt", self._log, segment.path())
+                segment.rebuild_indexes(self._config)

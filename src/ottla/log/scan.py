@@ -1,0 +1,70 @@
+"""Walking over the batches of a segment file: by header only, to find a place, or with every check, to recover."""
+
+from collections.abc import Iterator
+
+from crc32c import crc32c
+
+from ottla.env.disk import File
+from ottla.records.format import ATTRIBUTES_AT, HEADER_SIZE, LOG_OVERHEAD, MAGIC
+from ottla.records.header import BatchHeader, read_header
+
+_HEADER_WINDOW = 8 * 1024
+"""Bytes read at once when only headers matter: many small batches, and not much too much for large ones."""
+
+_FULL_WINDOW = 1024 * 1024
+
+
+class DamagedBatch(Exception):  # noqa: N818 - it names the thing that is wrong
+    """No batch can be read at this position of the file."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(f"at byte {position}: {reason}")
+        self.position = position
+
+
+def headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """The position and header of every batch from a batch's start up to `end`. Raises DamagedBatch."""
+    window = b""
+    start = position
+    while position < end:
+        inside = position - start
+        if inside + HEADER_SIZE > len(window):
+            window = file.read(min(_HEADER_WINDOW, end - position), position)
+            start, inside = position, 0
+        header = _plausible_header(window, inside, position, end)
+        yield position, header
+        position += header.batch_length + LOG_OVERHEAD
+
+
+def checked_batches(file: File, position: int, end: int, next_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Like `headers`, and also checks every checksum and that offsets rise from `next_offset` on."""
+    window = memoryview(b"")
+    start = position
+    while position < end:
+        inside = position - start
+        if inside + HEADER_SIZE > len(window):
+            window, start, inside = memoryview(file.read(min(_FULL_WINDOW, end - position), position)), position, 0
+        header = _plausible_header(window, inside, position, end)
+        size = header.batch_length + LOG_OVERHEAD
+        if inside + size > len(window):
+            window, start, inside = memoryview(file.read(max(_FULL_WINDOW, size), position)), position, 0
+        if crc32c(window[inside + ATTRIBUTES_AT : inside + size]) != header.crc:
+            raise DamagedBatch(position, "the checksum is wrong")
+        if header.base_offset < next_offset:
+            raise DamagedBatch(position, f"offset {header.base_offset} where {next_offset} or more is due")
+        next_offset = header.base_offset + header.last_offset_delta + 1
+        yield position, header
+        position += size
+
+
+def _plausible_header(window: bytes | memoryview, inside: int, position: int, end: int) -> BatchHeader:
+    if inside + HEADER_SIZE > len(window):
+        raise DamagedBatch(position, f"{end - position} bytes are too few for a batch header")
+    header = read_header(window, inside)
+    if header.magic != MAGIC:
+        raise DamagedBatch(position, f"magic {header.magic} is not {MAGIC}")
+    if not HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= end - position - LOG_OVERHEAD:
+        raise DamagedBatch(position, f"a batch length of {header.batch_length} does not fit")
+    if header.last_offset_delta < 0 or header.base_offset < 0:
+        raise DamagedBatch(position, f"offset {header.base_offset} + {header.last_offset_delta} is impossible")
+    return header

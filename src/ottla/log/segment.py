@@ -1,0 +1,382 @@
+"""One segment: a file of batches, with an index by offset and one by time."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ottla.log.config import LogConfig
+from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, DamagedIndex, SparseIndex, whole_entries
+from ottla.log.layout import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    segment_path,
+)
+from ottla.log.scan import DamagedBatch, headers
+from ottla.model import NO_TIMESTAMP
+from ottla.records.format import LOG_OVERHEAD
+from ottla.records.reader import first_at_or_after, max_timestamp_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ottla.env.disk import Buffer, File
+    from ottla.log.storage import Storage
+    from ottla.records.header import BatchHeader
+
+logger = logging.getLogger("ottla.log")
+
+T = TypeVar("T")
+
+_DEFAULT_CONFIG = LogConfig()
+
+
+class TimestampOffset(NamedTuple):
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class Segment:
+    """The file holds `size` valid bytes. More may follow after a failed write: nobody reads them, the next write
+    replaces them, and sealing cuts them off."""
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "_directory",
+        "_file",
+        "_first_timestamp",
+        "_indexed_timestamp",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "_storage",
+        "base_offset",
+        "created_ms",
+        "indexes_are_full",
+        "offset_index",
+        "size",
+        "time_index",
+    )
+
+    def __init__(self, storage: Storage, directory: str, base_offset: int, size: int, *, new: bool = False) -> None:
+        self.base_offset = base_offset
+        self.size = size
+        self.created_ms = storage.clock.time_ms()
+        self.offset_index = _index(storage, directory, base_offset, OFFSET_INDEX_SUFFIX, new)
+        self.time_index = _index(storage, directory, base_offset, TIME_INDEX_SUFFIX, new)
+        self.indexes_are_full = False
+        self._storage = storage
+        self._directory = directory
+        self._file: File | None = None
+        self._bytes_since_entry = 0
+        self._first_timestamp: int | None = None
+        self._max_timestamp: int | None = NO_TIMESTAMP if new else None
+        self._max_timestamp_offset = base_offset
+        self._indexed_timestamp = NO_TIMESTAMP
+
+    @classmethod
+    def create(cls, storage: Storage, directory: str, base_offset: int) -> Segment:
+        segment = cls(storage, directory, base_offset, 0, new=True)
+        for suffix in SEGMENT_SUFFIXES:
+            storage.disk.remove(segment.path(suffix))
+        storage.disk.open(segment.path(), create=True).close()
+        return segment
+
+    def path(self, suffix: str = LOG_SUFFIX) -> str:
+        return segment_path(self._directory, self.base_offset, suffix)
+
+    def has_indexes(self, names: set[str]) -> bool:
+        """Whether both index files are among the names in the directory."""
+        return all(self.path(suffix).rpartition("/")[2] in names for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+
+    def file(self) -> File:
+        file = self._file
+        if file is None:
+            file = self._file = self._storage.disk.open(self.path())
+            self._storage.files.opened(self)
+        return file
+
+    def release_file(self) -> None:
+        self._file = None
+
+    # Writing
+
+    def append(self, batches: Buffer, placed: Sequence[tuple[int, BatchHeader]], config: LogConfig) -> None:
+        """Write the batches, given with the base offset of each, in one go. On OSError nothing was appended."""
+        position = self.size
+        (self._file or self.file()).write(batches, position)
+        for base_offset, header in placed:
+            self.note(header, base_offset, position, config)
+            position += header.batch_length + LOG_OVERHEAD
+        self.size = position
+
+    def note(self, header: BatchHeader, base_offset: int, position: int, config: LogConfig) -> None:
+        """Account for a batch at a position: the largest timestamp, and an index entry when one is due."""
+        timestamp = header.max_timestamp
+        if self._max_timestamp is None:
+            self._load_max_timestamp()
+        if position == 0:
+            self._first_timestamp = timestamp
+        if timestamp > self._max_timestamp:  # type: ignore[operator] # it was just loaded
+            self._max_timestamp = timestamp
+            self._max_timestamp_offset = base_offset + header.last_offset_delta
+        if self._bytes_since_entry > config.index_interval_bytes:
+            self.offset_index.append(base_offset + header.last_offset_delta - self.base_offset, position)
+            self._add_time_entry()
+            self._bytes_since_entry = 0
+            self.indexes_are_full = self._are_indexes_full(config.segment_index_bytes)
+            if self.offset_index.wants_flush:
+                self._flush_indexes_if_possible()
+        self._bytes_since_entry += header.batch_length + LOG_OVERHEAD
+
+    def _add_time_entry(self) -> None:
+        timestamp = self.max_timestamp
+        if timestamp > self._indexed_timestamp:
+            self.time_index.append(timestamp, self._max_timestamp_offset - self.base_offset)
+            self._indexed_timestamp = timestamp
+
+    def _are_indexes_full(self, limit: int) -> bool:
+        """One entry of the time index is kept free for the moment the segment is sealed."""
+        return (
+            len(self.offset_index) >= limit // OFFSET_ENTRY.size or len(self.time_index) >= limit // TIME_ENTRY.size - 1
+        )
+
+    def _flush_indexes_if_possible(self) -> None:
+        """The batch is stored already, so a full disk must not fail it: the entries wait in memory for better days."""
+        try:
+            self.offset_index.flush()
+            self.time_index.flush()
+        except OSError as error:
+            logger.warning("%s: index entries stay in memory for now: %s", self.path(), error)
+
+    def cut_back(self) -> None:
+        """Remove what a failed write left behind, if that is possible at all."""
+        try:
+            self.file().truncate(self.size)
+        except OSError as error:
+            logger.warning("%s has stray bytes past %d, to be overwritten: %s", self.path(), self.size, error)
+
+    def seal(self) -> None:
+        """Complete the indexes and the file; after this, the segment is as Kafka leaves one when it rolls."""
+        self._add_time_entry()
+        self.offset_index.flush()
+        self.time_index.flush()
+        if self._file is not None and self._file.size() != self.size:
+            self._file.truncate(self.size)
+
+    def sync(self) -> None:
+        """The batches are on disk when this returns. Blocking: may run in a thread, so it leaves `_file` alone."""
+        (self._file or self._storage.disk.open(self.path())).sync()
+
+    def sync_indexes(self) -> None:
+        """Blocking: may run in a thread, once the segment is sealed."""
+        self.offset_index.sync()
+        self.time_index.sync()
+
+    def truncate(self, position: int, end_offset: int) -> None:
+        """Keep the batches before a position, which is where the batch at `end_offset` began."""
+        relative = end_offset - self.base_offset
+        self._with_indexes(lambda: self._truncate_indexes(relative))
+        self.file().truncate(position)
+        self.size = position
+        self._bytes_since_entry = 0
+        self.indexes_are_full = False
+        self._rescan_timestamps()
+
+    def _truncate_indexes(self, relative: int) -> None:
+        self.offset_index.truncate(self.offset_index.count_up_to(0, relative - 1))
+        self.time_index.truncate(self.time_index.count_up_to(1, relative - 1))
+
+    def discard(self, delay_ms: int) -> None:
+        """Rename the files out of the log at once; they are removed after the delay."""
+        self._storage.files.forget(self)
+        self._file = None
+        for suffix in SEGMENT_SUFFIXES:
+            path = self.path(suffix)
+            if self._storage.disk.exists(path):
+                self._storage.disk.rename(path, path + DELETED_SUFFIX)
+                self._storage.trash.add(path + DELETED_SUFFIX, delay_ms)
+
+    def close(self) -> None:
+        self._storage.files.forget(self)
+        self._file = None
+
+    # Reading
+
+    def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        return headers(self.file(), position, self.size)
+
+    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """Position and header of the first batch that ends at or past an offset. Raises DamagedBatch."""
+        position = self._position_before(0, offset - self.base_offset) if offset > self.base_offset else 0
+        for found in self.headers(position):
+            if found[1].last_offset >= offset:
+                return found
+        return None
+
+    def boundary(self, start: int, max_bytes: int) -> tuple[int, int]:
+        """The last end of a batch within `max_bytes` of a batch's start, and the offset that comes next.
+
+        At least one batch is taken. Ending between batches spares the reader a part it would throw away, and tells
+        where its next read begins.
+        """
+        limit = start + max_bytes
+        end, next_offset = start, self.base_offset
+        for position, header in self.headers(max(start, self._position_before(1, limit))):
+            end, next_offset = position + header.size, header.next_offset
+            if end > limit and position > start:
+                return position, header.base_offset
+            if end >= limit:
+                break
+        return end, next_offset
+
+    def last_header(self) -> BatchHeader | None:
+        """The header of the last batch. Raises DamagedBatch."""
+        last = None
+        if self.size:
+            for _, header in self.headers(self._position_before(1, self.size)):
+                last = header
+        return last
+
+    def first_at_or_after(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
+        """The first record, from an offset on, not older than a timestamp. Raises DamagedBatch, InvalidBatch."""
+        entry = self._with_indexes(lambda: self.time_index.floor(0, timestamp))
+        relative = max(start_offset - self.base_offset, entry[1] if entry else 0)
+        for position, header in self.headers(self._position_before(0, relative)):
+            if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
+                batch = self.file().read(header.size, position)
+                found = first_at_or_after(batch, timestamp, start_offset=start_offset)
+                if found is not None:
+                    return TimestampOffset(*found, header.partition_leader_epoch)
+        return None
+
+    def max_timestamp_record(self) -> TimestampOffset | None:
+        """The first record that carries the segment's largest timestamp. Raises DamagedBatch, InvalidBatch."""
+        if self.max_timestamp == NO_TIMESTAMP:
+            return None
+        found = self.find(self._max_timestamp_offset)
+        if found is None:
+            return None
+        position, header = found
+        offset, timestamp = max_timestamp_record(self.file().read(header.size, position))
+        return TimestampOffset(offset, timestamp, header.partition_leader_epoch)
+
+    # Times
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp of any record, -1 when none has one."""
+        if self._max_timestamp is None:
+            self._load_max_timestamp()
+        assert self._max_timestamp is not None
+        return self._max_timestamp
+
+    @property
+    def largest_timestamp(self) -> int:
+        """What retention by time goes by: the largest timestamp, or the file's age when no record has one."""
+        timestamp = self.max_timestamp
+        return timestamp if timestamp >= 0 else self._storage.disk.modified_ms(self.path())
+
+    @property
+    def first_timestamp(self) -> int:
+        """What rolling by time goes by: the largest timestamp of the first batch, -1 when there is none."""
+        if self._first_timestamp is None:
+            first = next(self.headers(), None) if self.size else None
+            if first is None:
+                return NO_TIMESTAMP
+            self._first_timestamp = first[1].max_timestamp
+        return self._first_timestamp
+
+    def _load_max_timestamp(self) -> None:
+        """Trust the time index, whose last entry was written when the segment was sealed or the log closed."""
+        entry = self._with_indexes(self.time_index.last)
+        timestamp, relative = entry if entry is not None else (NO_TIMESTAMP, 0)
+        self._max_timestamp = self._indexed_timestamp = timestamp
+        self._max_timestamp_offset = self.base_offset + relative
+
+    def _rescan_timestamps(self) -> None:
+        """After a truncation the time index may lack what its last entry used to say: read on from there."""
+        self._first_timestamp = None
+        self._load_max_timestamp()
+        for _, header in self.headers(self._position_before(0, self._max_timestamp_offset - self.base_offset)):
+            if header.max_timestamp > self.max_timestamp:
+                self._max_timestamp = header.max_timestamp
+                self._max_timestamp_offset = header.last_offset
+
+    # Indexes
+
+    def _position_before(self, column: int, target: int) -> int:
+        """The start of a batch from which a walk reaches the target: a relative offset (column 0) or a position (1)."""
+        return self._with_indexes(lambda: self._checked_position(column, target))
+
+    def _checked_position(self, column: int, target: int) -> int:
+        """What the index says, after a check that a suitable batch is there."""
+        entry = self.offset_index.floor(column, target)
+        if entry is None:
+            return 0
+        relative, position = entry
+        try:
+            if position < 0:
+                raise DamagedBatch(position, "before the file")
+            _, header = next(self.headers(position))
+        except (DamagedBatch, StopIteration) as error:
+            raise DamagedIndex(f"{self.path(OFFSET_INDEX_SUFFIX)} points to no batch, {error}") from error
+        if not self.base_offset <= header.base_offset <= self.base_offset + relative:
+            raise DamagedIndex(f"{self.path(OFFSET_INDEX_SUFFIX)} points to a batch at offset {header.base_offset}")
+        return position
+
+    def _with_indexes(self, action: Callable[[], T]) -> T:
+        """Use the indexes; if they turn out to be damaged, rebuild them first. Raises DamagedBatch."""
+        try:
+            return action()
+        except DamagedIndex as error:
+            logger.warning("%s; the indexes are rebuilt from the segment", error)
+        self.rebuild_indexes()
+        try:
+            return action()
+        except DamagedIndex as error:
+            raise DamagedBatch(0, str(error)) from error
+
+    def rebuild_indexes(self, config: LogConfig = _DEFAULT_CONFIG) -> None:
+        """Read all headers and write both indexes anew.
+
+        Where the segment itself is damaged, the old entries are the only way to what lies behind, so they are kept.
+        """
+        offsets, times = self.offset_index.contents(), self.time_index.contents()
+        self.restart()
+        try:
+            for position, header in self.headers():
+                self.note(header, header.base_offset, position, config)
+        except DamagedBatch as error:
+            logger.error("%s is damaged %s", self.path(), error)
+            self._keep_entries_after(error.position, offsets, times)
+        self.seal()
+
+    def _keep_entries_after(self, position: int, offsets: bytes, times: bytes) -> None:
+        last = self.offset_index.last()
+        relative = last[0] if last else 0
+        for offset_entry in whole_entries(OFFSET_ENTRY, offsets):
+            if offset_entry[0] > relative and position < offset_entry[1] < self.size:
+                self.offset_index.append(*offset_entry)
+        for timestamp, relative in whole_entries(TIME_ENTRY, times):
+            if timestamp > self.max_timestamp:
+                self._max_timestamp, self._max_timestamp_offset = timestamp, self.base_offset + relative
+                self._add_time_entry()
+
+    def restart(self) -> None:
+        """Forget all that is known from the batches; `note` every one of them after this."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self._bytes_since_entry = 0
+        self.indexes_are_full = False
+        self._first_timestamp = None
+        self._max_timestamp = self._indexed_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = self.base_offset
+
+
+def _index(storage: Storage, directory: str, base_offset: int, suffix: str, new: bool) -> SparseIndex:
+    entry = OFFSET_ENTRY if suffix == OFFSET_INDEX_SUFFIX else TIME_ENTRY
+    return SparseIndex(storage.disk, segment_path(directory, base_offset, suffix), entry, new=new)

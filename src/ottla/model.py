@@ -1,0 +1,55 @@
+"""The nouns every layer shares. Plain data: no behaviour, no imports from the rest of Ottla."""
+
+import base64
+import uuid
+from typing import NamedTuple, NewType
+
+TopicId = NewType("TopicId", bytes)
+"""A topic's identity, 16 raw bytes: names can be reused after a deletion, ids cannot."""
+
+ZERO_TOPIC_ID = TopicId(bytes(16))
+METADATA_TOPIC_ID = TopicId(bytes(15) + b"\x01")
+"""Reserved by Kafka for its own metadata log; never given to a topic."""
+
+GROUP_OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC})
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_LEADER_EPOCH = -1
+NO_TIMESTAMP = -1
+NO_OFFSET = -1
+
+EARLIEST_TIMESTAMP = -2
+LATEST_TIMESTAMP = -1
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL_TIMESTAMP = -4
+LATEST_TIERED_TIMESTAMP = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP = -6
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def new_topic_id(random_bytes: bytes) -> TopicId:
+    """A version 4 UUID from 16 random bytes, so that its printed form looks like Kafka's."""
+    return TopicId(uuid.UUID(bytes=random_bytes, version=4).bytes)
+
+
+def format_topic_id(topic_id: bytes) -> str:
+    """Kafka prints ids as unpadded URL-safe base64, in tools and in `partition.metadata` alike."""
+    return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode()
+
+
+def parse_topic_id(text: str) -> TopicId:
+    raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if len(raw) != 16:
+        raise ValueError(f"a topic id has 16 bytes, {text!r} has {len(raw)}")
+    return TopicId(raw)

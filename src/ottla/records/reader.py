@@ -1,0 +1,192 @@
+"""From the bytes of one batch to its records."""
+
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+from ottla.errors import ErrorCode
+from ottla.records import compression
+from ottla.records.format import (
+    HEADER_SIZE,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAX_INT64,
+    MIN_INT64,
+    MIN_RECORD_SIZE,
+    Buffer,
+    Codec,
+)
+from ottla.records.header import BatchHeader, read_header
+from ottla.records.invalid import InvalidBatch
+from ottla.records.varint import ONE_BYTE, read_varint
+
+
+class Record(NamedTuple):
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+RecordFields: TypeAlias = tuple[int, int, int, int, int, int, int, int]
+"""Timestamp delta, offset delta, then where the parts of the record lie in the payload: key start, key length, value
+start, value length, start of the headers, end of the record. A length is negative for null. A plain tuple, because one
+is made for every record."""
+
+
+def read_records(batch: Buffer, limit: int = compression.DEFAULT_LIMIT) -> list[Record]:
+    """Every record of the batch that starts the buffer, decompressed; InvalidBatch when they are malformed."""
+    header = read_batch_header(batch)
+    payload = read_payload(batch, header, limit)
+    base_offset = header.base_offset
+    records = []
+    for delta, offset_delta, key_start, key_length, value_start, value_length, headers_start, end in iter_fields(
+        payload, header
+    ):
+        records.append(
+            Record(
+                base_offset + offset_delta,
+                record_timestamp(header, delta),
+                None if key_length < 0 else payload[key_start : key_start + key_length],
+                None if value_length < 0 else payload[value_start : value_start + value_length],
+                read_headers(payload, headers_start, end),
+            )
+        )
+    return records
+
+
+def max_timestamp_record(batch: Buffer, limit: int = compression.DEFAULT_LIMIT) -> tuple[int, int]:
+    """Offset and timestamp of the first record that carries the batch's largest timestamp (KIP-734)."""
+    offset, timestamp = None, MIN_INT64
+    for next_offset, next_timestamp in _iter_times(batch, limit):
+        if offset is None or next_timestamp > timestamp:
+            offset, timestamp = next_offset, next_timestamp
+    if offset is None:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "the batch has no records")
+    return offset, timestamp
+
+
+def first_at_or_after(
+    batch: Buffer, timestamp: int, *, start_offset: int = 0, limit: int = compression.DEFAULT_LIMIT
+) -> tuple[int, int] | None:
+    """Offset and timestamp of the first record from `start_offset` on that is not older than the timestamp."""
+    for offset, found in _iter_times(batch, limit):
+        if found >= timestamp and offset >= start_offset:
+            return offset, found
+    return None
+
+
+def _iter_times(batch: Buffer, limit: int) -> Iterator[tuple[int, int]]:
+    header = read_batch_header(batch)
+    for fields in iter_fields(read_payload(batch, header, limit), header):
+        yield header.base_offset + fields[1], record_timestamp(header, fields[0])
+
+
+def record_timestamp(header: BatchHeader, delta: int) -> int:
+    if header.attributes & LOG_APPEND_TIME_FLAG:
+        return header.max_timestamp
+    timestamp = header.base_timestamp + delta
+    if not MIN_INT64 <= timestamp <= MAX_INT64:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"timestamp {timestamp} does not fit in 64 bits")
+    return timestamp
+
+
+def read_batch_header(batch: Buffer) -> BatchHeader:
+    """The header, once it is certain that the whole batch is there."""
+    if len(batch) < HEADER_SIZE:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"{len(batch)} bytes are no record batch")
+    header = read_header(batch)
+    if header.magic != MAGIC:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"magic {header.magic} is not {MAGIC}")
+    if not HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= len(batch) - LOG_OVERHEAD:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"batch length {header.batch_length} in {len(batch)} bytes")
+    return header
+
+
+def read_payload(batch: Buffer, header: BatchHeader, limit: int = compression.DEFAULT_LIMIT) -> bytes:
+    """The records' bytes after the header, decompressed."""
+    try:
+        codec = header.codec
+    except ValueError as error:
+        raise InvalidBatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from error
+    data = memoryview(batch)[HEADER_SIZE : header.size]
+    return bytes(data) if codec is Codec.NONE else compression.decompress(codec, data, limit)
+
+
+def iter_fields(payload: bytes, header: BatchHeader) -> Iterator[RecordFields]:
+    """Walk the records; every length is checked against the payload. Header entries are left to `read_headers`."""
+    count = header.record_count
+    size = len(payload)
+    if count < 0 or count * MIN_RECORD_SIZE > size:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"{count} records cannot fit in {size} bytes")
+    last_offset_delta = header.last_offset_delta
+    position = 0
+    previous_delta = -1
+    try:
+        for _ in range(count):
+            length, start = read_varint(payload, position)
+            end = start + length
+            # The byte of record attributes, at `start`, has no meaning yet: it is skipped, whatever it holds.
+            if (byte := payload[start + 1]) < 0x80:
+                timestamp_delta, position = ONE_BYTE[byte], start + 2
+            else:
+                timestamp_delta, position = read_varint(payload, start + 1)
+            if (byte := payload[position]) < 0x80:
+                offset_delta, position = ONE_BYTE[byte], position + 1
+            else:
+                offset_delta, position = read_varint(payload, position)
+            if (byte := payload[position]) < 0x80:
+                key_length, key_start = ONE_BYTE[byte], position + 1
+            else:
+                key_length, key_start = read_varint(payload, position)
+            position = key_start + key_length if key_length > 0 else key_start
+            value_length, value_start = read_varint(payload, position)
+            headers_start = value_start + value_length if value_length > 0 else value_start
+            if headers_start >= end or end > size:
+                raise InvalidBatch(ErrorCode.INVALID_RECORD, f"a record of {length} bytes does not hold its fields")
+            if not previous_delta < offset_delta <= last_offset_delta:
+                raise InvalidBatch(ErrorCode.INVALID_RECORD, f"offset delta {offset_delta} is out of order")
+            yield (
+                timestamp_delta,
+                offset_delta,
+                key_start,
+                key_length,
+                value_start,
+                value_length,
+                headers_start,
+                end,
+            )
+            previous_delta = offset_delta
+            position = end
+    except IndexError:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "the records end in the middle of one") from None
+    if position != size:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"{size - position} bytes follow the last record")
+
+
+def read_headers(payload: bytes, position: int, end: int) -> tuple[tuple[str, bytes | None], ...]:
+    """The headers of one record, which must end exactly where the record does."""
+    if position + 1 == end and payload[position] == 0:
+        return ()
+    try:
+        count, position = read_varint(payload, position)
+        if not 0 <= count <= end - position:
+            raise InvalidBatch(ErrorCode.INVALID_RECORD, f"a record cannot have {count} headers")
+        headers = []
+        for _ in range(count):
+            key_length, start = read_varint(payload, position)
+            position = start + key_length
+            if key_length < 0 or position >= end:
+                raise InvalidBatch(ErrorCode.INVALID_RECORD, f"a header key cannot have {key_length} bytes")
+            key = payload[start:position].decode()
+            value_length, start = read_varint(payload, position)
+            position = start + max(value_length, 0)
+            headers.append((key, None if value_length < 0 else payload[start:position]))
+    except IndexError:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "the records end in the middle of a header") from None
+    except UnicodeDecodeError as error:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"a header key is not UTF-8: {error}") from error
+    if position != end:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "a record's headers do not end where the record does")
+    return tuple(headers)

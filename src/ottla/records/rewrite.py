@@ -1,0 +1,70 @@
+"""Changes to a batch that exists: what a leader sets when it appends, and another compression."""
+
+import struct
+
+from ottla.records import compression
+from ottla.records.builder import seal
+from ottla.records.format import (
+    ATTRIBUTES_AT,
+    BATCH_LENGTH_AT,
+    CODEC_MASK,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    MAX_TIMESTAMP_AT,
+    Buffer,
+    Codec,
+)
+from ottla.records.header import BatchHeader
+from ottla.records.reader import max_timestamp_record, read_batch_header, read_payload
+
+_BASE_OFFSET = struct.Struct(">q")
+_LEADER_EPOCH = struct.Struct(">i")
+_LENGTH = struct.Struct(">i")
+_ATTRIBUTES = struct.Struct(">h")
+_TIMESTAMP = struct.Struct(">q")
+
+_LEADER_EPOCH_AT = LOG_OVERHEAD
+
+
+def assign(view: memoryview | bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Give the batch at a position its place in the log. Both fields lie outside the checksum."""
+    _BASE_OFFSET.pack_into(view, position, base_offset)
+    _LEADER_EPOCH.pack_into(view, position + _LEADER_EPOCH_AT, leader_epoch)
+
+
+def stamp_log_append_time(view: memoryview | bytearray, position: int, header: BatchHeader, now_ms: int) -> BatchHeader:
+    """Make `now_ms` the time of every record (`message.timestamp.type=LogAppendTime`). The deltas stay as they are."""
+    attributes = header.attributes | LOG_APPEND_TIME_FLAG
+    batch = memoryview(view)[position : position + header.size]
+    _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes)
+    _TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_AT, now_ms)
+    return header._replace(attributes=attributes, max_timestamp=now_ms, crc=seal(batch))
+
+
+def correct_max_timestamp(
+    view: memoryview | bytearray, position: int, header: BatchHeader, limit: int = compression.DEFAULT_LIMIT
+) -> BatchHeader:
+    """Set the maximum timestamp to that of the records, which is what Kafka's leaders do to every batch.
+
+    Old versions of Sarama leave the field at -1. `max_timestamp < base_timestamp` gives such a batch away, as the base
+    is the time of a record: then the index and retention by time would be wrong without this pass over the records.
+    """
+    batch = memoryview(view)[position : position + header.size]
+    _, timestamp = max_timestamp_record(batch, limit)
+    _TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_AT, timestamp)
+    return header._replace(max_timestamp=timestamp, crc=seal(batch))
+
+
+def recompress(
+    batch: Buffer, codec: Codec, level: int | None = None, limit: int = compression.DEFAULT_LIMIT
+) -> bytearray:
+    """The same batch with its records in another codec; every other field but length and checksum is kept."""
+    header = read_batch_header(batch)
+    payload = compression.compress(codec, read_payload(batch, header, limit), level)
+    copy = bytearray(memoryview(batch)[:HEADER_SIZE])
+    _LENGTH.pack_into(copy, BATCH_LENGTH_AT, HEADER_SIZE - LOG_OVERHEAD + len(payload))
+    _ATTRIBUTES.pack_into(copy, ATTRIBUTES_AT, header.attributes & ~CODEC_MASK | codec)
+    copy += payload
+    seal(copy)
+    return copy

@@ -1,0 +1,134 @@
+"""What a leader checks before it stores what a producer sent.
+
+`validate_batches` looks at headers, sizes and the checksum of every request. `validate_records` opens the batch, which
+costs a pass over every record, so it is for the features that need it. `docs/formats/record-batch.md` lists the error
+codes, and where they are not Kafka's.
+"""
+
+from crc32c import crc32c
+
+from ottla.errors import ErrorCode
+from ottla.records import compression
+from ottla.records.format import (
+    ATTRIBUTES_AT,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_FLAG,
+    LOG_OVERHEAD,
+    MAGIC,
+    MIN_RECORD_SIZE,
+    TRANSACTIONAL_FLAG,
+    Buffer,
+    Codec,
+)
+from ottla.records.header import BatchHeader, iter_headers
+from ottla.records.invalid import InvalidBatch
+from ottla.records.reader import iter_fields, read_headers, read_payload, record_timestamp
+
+__all__ = ["InvalidBatch", "validate_batches", "validate_records"]
+
+_CLIENT_ATTRIBUTES = frozenset(Codec) | frozenset(codec | TRANSACTIONAL_FLAG for codec in Codec)
+"""All that a producer may set: a codec and the transactional flag. The other flags are the broker's own."""
+
+
+def validate_batches(view: memoryview) -> list[BatchHeader]:
+    """The headers of a Produce request's `records` for one partition; InvalidBatch when a leader must refuse them.
+
+    Like Kafka from Produce version 3 on, this wants exactly one batch, so the list has one header. Timestamps are not
+    checked here: Kafka takes any in a record, but for the limits of `message.timestamp.before.max.ms` and its twin, and
+    does not trust the header's maximum. `rewrite.correct_max_timestamp` is for a maximum that cannot be true.
+    """
+    size = len(view)
+    if size < HEADER_SIZE:
+        raise _incomplete(view)
+    fields = HEADER.unpack_from(view)
+    (
+        base_offset,
+        batch_length,
+        _,
+        magic,
+        crc,
+        attributes,
+        last_offset_delta,
+        _,
+        _,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    ) = fields
+    if batch_length + LOG_OVERHEAD != size or magic != MAGIC:
+        raise _misframed(view, batch_length, magic)
+    if crc32c(view[ATTRIBUTES_AT:]) != crc:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"the batch does not have its checksum {crc:#010x}")
+    if attributes not in _CLIENT_ATTRIBUTES:
+        raise _bad_attributes(attributes)
+    if base_offset != 0 or record_count < 1 or record_count != last_offset_delta + 1:
+        raise _bad_offsets(base_offset, last_offset_delta, record_count)
+    if producer_id < 0:
+        if attributes & TRANSACTIONAL_FLAG:
+            raise InvalidBatch(ErrorCode.INVALID_RECORD, "a transactional batch has no producer id")
+    elif base_sequence < 0 or producer_epoch < 0:
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD,
+            f"producer {producer_id} sent sequence number {base_sequence} and epoch {producer_epoch}",
+        )
+    if not attributes & CODEC_MASK and record_count * MIN_RECORD_SIZE > size - HEADER_SIZE:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"{record_count} records cannot fit in {size} bytes")
+    return [tuple.__new__(BatchHeader, fields)]
+
+
+def _incomplete(view: memoryview) -> InvalidBatch:
+    """Kafka, too, finds no batch at all in a partial one, and answers that there must be one."""
+    return InvalidBatch(ErrorCode.INVALID_RECORD, f"{len(view)} bytes hold no whole record batch")
+
+
+def _misframed(view: memoryview, batch_length: int, magic: int) -> InvalidBatch:
+    if magic in (0, 1):
+        return InvalidBatch(ErrorCode.INVALID_RECORD, f"magic {magic}: only batches of magic {MAGIC} can be produced")
+    if magic != MAGIC:
+        return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"magic {magic} is unknown")
+    if batch_length < HEADER_SIZE - LOG_OVERHEAD:
+        return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"a batch length of {batch_length} is too small")
+    end = batch_length + LOG_OVERHEAD
+    if end > len(view):
+        return InvalidBatch(ErrorCode.INVALID_RECORD, f"{len(view)} bytes hold no batch of length {batch_length}")
+    if any(header.magic == MAGIC for _, header in iter_headers(view[end:])):
+        return InvalidBatch(ErrorCode.INVALID_RECORD, "there must be exactly one batch per partition")
+    return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"{len(view) - end} bytes follow the batch")
+
+
+def _bad_attributes(attributes: int) -> InvalidBatch:
+    if attributes & CODEC_MASK > Codec.ZSTD:
+        return InvalidBatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {attributes & CODEC_MASK} is unknown")
+    if attributes & CONTROL_FLAG:
+        return InvalidBatch(ErrorCode.INVALID_RECORD, "clients may not write control records")
+    if attributes & LOG_APPEND_TIME_FLAG:
+        return InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "clients may not set the timestamp type to LogAppendTime")
+    return InvalidBatch(ErrorCode.INVALID_RECORD, f"attributes {attributes & 0xFFFF:#06x} are not for clients to set")
+
+
+def _bad_offsets(base_offset: int, last_offset_delta: int, record_count: int) -> InvalidBatch:
+    if base_offset != 0:
+        return InvalidBatch(ErrorCode.INVALID_RECORD, f"the base offset should be 0, but it is {base_offset}")
+    return InvalidBatch(
+        ErrorCode.INVALID_RECORD, f"{record_count} records do not have a last offset delta of {last_offset_delta}"
+    )
+
+
+def validate_records(
+    batch: Buffer, header: BatchHeader, *, compacted: bool, limit: int = compression.DEFAULT_LIMIT
+) -> None:
+    """Open a batch that passed `validate_batches` and walk it; `compacted` topics want a key in every record."""
+    payload = read_payload(batch, header, limit)
+    for index, (delta, offset_delta, _, key_length, _, _, headers_start, end) in enumerate(
+        iter_fields(payload, header)
+    ):
+        if offset_delta != index:
+            raise InvalidBatch(ErrorCode.INVALID_RECORD, f"record {index} has offset delta {offset_delta}")
+        if compacted and key_length < 0:
+            raise InvalidBatch(ErrorCode.INVALID_RECORD, f"record {index} has no key and the topic is compacted")
+        record_timestamp(header, delta)
+        read_headers(payload, headers_start, end)

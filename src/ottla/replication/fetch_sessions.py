@@ -1,0 +1,144 @@
+"""Fetch sessions (KIP-227): the broker remembers what a client fetches, so that each request names only what changed
+and each reply carries only the partitions that have news.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from ottla.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.env.clock import Clock
+    from ottla.model import TopicId
+
+SESSIONLESS = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+_MAX_EPOCH = 2**31 - 1
+_MIN_EVICTION_SECONDS = 120.0
+
+Key: TypeAlias = "tuple[str | TopicId, int]"
+"""A partition as the client names it: by topic name, or by topic id from Fetch version 13 on."""
+
+
+class FetchPartition:
+    """One partition a client fetches, and what it was last told about it."""
+
+    __slots__ = ("fetch_offset", "key", "leader_epoch", "max_bytes", "told")
+
+    def __init__(self, key: Key, fetch_offset: int, max_bytes: int, leader_epoch: int) -> None:
+        self.key = key
+        self.fetch_offset = fetch_offset
+        self.max_bytes = max_bytes
+        self.leader_epoch = leader_epoch
+        self.told: tuple[int, int] | None = None
+        """High watermark and log start offset of the last reply; None when it has to be told anyway."""
+
+
+class FetchSession:
+    """The partitions of one fetch. A session without id lasts for one request."""
+
+    __slots__ = ("by_topic_id", "epoch", "full", "id", "last_used", "partitions")
+
+    def __init__(self, session_id: int, partitions: Iterable[FetchPartition], by_topic_id: bool, now: float) -> None:
+        self.id = session_id
+        self.epoch = INITIAL_EPOCH + 1
+        self.partitions = {partition.key: partition for partition in partitions}
+        self.by_topic_id = by_topic_id
+        self.last_used = now
+        self.full = True
+        """True while the reply must list every partition."""
+
+    def __iter__(self) -> Iterator[FetchPartition]:
+        return iter(self.partitions.values())
+
+    def has_news(self, partition: FetchPartition, high_watermark: int, log_start: int, urgent: bool) -> bool:
+        """Whether the reply must name this partition; remembers what it says. Urgent: it has records or an error."""
+        told = (high_watermark, log_start)
+        news = self.full or urgent or partition.told != told
+        partition.told = told
+        return news
+
+    def served(self, key: Key) -> None:
+        """Put a partition that got records behind the others, so that each has its turn at the byte limit."""
+        self.partitions[key] = self.partitions.pop(key)
+
+    def update(self, partitions: Iterable[FetchPartition], forgotten: Iterable[Key]) -> None:
+        for partition in partitions:
+            known = self.partitions.get(partition.key)
+            if known is None:
+                self.partitions[partition.key] = partition
+            else:
+                known.fetch_offset = partition.fetch_offset
+                known.max_bytes = partition.max_bytes
+                known.leader_epoch = partition.leader_epoch
+        for key in forgotten:
+            self.partitions.pop(key, None)
+
+
+class FetchSessions:
+    """All sessions of a broker, at most `slots` of them; the longest unused makes room once it is old enough."""
+
+    def __init__(self, clock: Clock, source: random.Random, slots: int) -> None:
+        self._clock = clock
+        self._random = source
+        self._slots = slots
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(
+        self,
+        session_id: int,
+        epoch: int,
+        partitions: list[FetchPartition],
+        forgotten: list[Key],
+        by_topic_id: bool,
+    ) -> FetchSession:
+        """The session a request belongs to, brought up to date with it. Raises KafkaError."""
+        now = self._clock.monotonic()
+        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._sessions.pop(session_id, None)
+            if epoch == FINAL_EPOCH or not partitions:
+                return FetchSession(SESSIONLESS, partitions, by_topic_id, now)
+            return self._create(partitions, by_topic_id, now)
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != epoch:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_topic_id != by_topic_id:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.epoch = 1 if epoch == _MAX_EPOCH else epoch + 1
+        session.full = False
+        session.update(partitions, forgotten)
+        session.last_used = now
+        self._sessions.move_to_end(session_id)
+        if not session.partitions:
+            del self._sessions[session_id]
+            session.id = SESSIONLESS
+        return session
+
+    def _create(self, partitions: list[FetchPartition], by_topic_id: bool, now: float) -> FetchSession:
+        if len(self._sessions) >= self._slots and not self._evict(now):
+            return FetchSession(SESSIONLESS, partitions, by_topic_id, now)
+        session_id = self._random.randrange(1, 2**31)
+        while session_id in self._sessions:
+            session_id = self._random.randrange(1, 2**31)
+        session = FetchSession(session_id, partitions, by_topic_id, now)
+        self._sessions[session_id] = session
+        return session
+
+    def _evict(self, now: float) -> bool:
+        if not self._sessions:
+            return False
+        oldest = next(iter(self._sessions.values()))
+        if now - oldest.last_used < _MIN_EVICTION_SECONDS:
+            return False
+        del self._sessions[oldest.id]
+        return True

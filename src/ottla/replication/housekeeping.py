@@ -1,0 +1,107 @@
+"""What a broker does for its logs from time to time: retention, checkpoints, forgetting idle producers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
+    from ottla.env.background import Background
+    from ottla.env.clock import Clock, Timer
+    from ottla.replication.replicas import Replicas
+
+log = logging.getLogger("ottla.housekeeping")
+
+_SWEEP_SECONDS = 1.0
+
+
+class Housekeeping:
+    """Runs each chore at its own interval. The intervals are read each time, since they may change at run time."""
+
+    def __init__(
+        self, replicas: Replicas, clock: Clock, background: Background, config: Callable[[], BrokerConfig]
+    ) -> None:
+        self._replicas = replicas
+        self._clock = clock
+        self._background = background
+        self._config = config
+        self._timers: dict[str, Timer] = {}
+        self._chores: dict[str, Callable[[], None]] = {
+            "log.retention.check.interval.ms": self.retain,
+            "log.flush.offset.checkpoint.interval.ms": self._checkpoint_recovery_points,
+            "log.flush.start.offset.checkpoint.interval.ms": self._checkpoint_log_starts,
+            "replica.high.watermark.checkpoint.interval.ms": self._checkpoint_high_watermarks,
+            "producer.id.expiration.check.interval.ms": self._expire_producers,
+        }
+
+    def start(self) -> None:
+        for interval in self._chores:
+            self._schedule(interval)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove the files of deleted segments and topics whose delay is over."""
+        for directory in self._replicas.directories:
+            if len(directory.trash):
+                self._background.run(directory.trash.sweep)
+        self._timers["sweep"] = self._clock.call_later(_SWEEP_SECONDS, self._sweep)
+
+    def stop(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _schedule(self, interval: str) -> None:
+        delay = self._config().integer(interval) / 1000
+        self._timers[interval] = self._clock.call_later(delay, self._run, interval)
+
+    def _run(self, interval: str) -> None:
+        try:
+            self._chores[interval]()
+        except OSError as error:
+            log.error("housekeeping (%s) failed and will be tried again: %s", interval, error)
+        self._schedule(interval)
+
+    def retain(self) -> None:
+        now_ms = self._clock.time_ms()
+        for partition in self._replicas:
+            removed = partition.log.retain(now_ms, partition.high_watermark)
+            if removed:
+                log.info(
+                    "%s: %d segments removed, the log starts at %d", partition, removed, partition.log.log_start_offset
+                )
+
+    def _expire_producers(self) -> None:
+        now_ms = self._clock.time_ms()
+        for partition in self._replicas:
+            partition.log.producers.expire(now_ms)
+
+    def _checkpoint_recovery_points(self) -> None:
+        """Sync what was rolled or is due, and write down how far the last such syncs have come."""
+        for partition in self._replicas:
+            if partition.log.sync_due:
+                partition.start_sync()
+        for directory in self._replicas.directories:
+            self._in_background(directory.checkpoint_recovery_points)
+
+    def _checkpoint_log_starts(self) -> None:
+        for directory in self._replicas.directories:
+            self._in_background(directory.checkpoint_log_start_offsets)
+
+    def _checkpoint_high_watermarks(self) -> None:
+        marks = {partition.topic_partition: partition.high_watermark for partition in self._replicas}
+        for directory in self._replicas.directories:
+            self._in_background(partial(directory.checkpoint_high_watermarks, marks))
+
+    def _in_background(self, write: Callable[[], None]) -> None:
+        self._background.run(write).add_done_callback(_written)
+
+
+def _written(work: asyncio.Future[None]) -> None:
+    error = work.exception()
+    if error is not None:
+        log.error("a checkpoint could not be written and will be tried again: %s", error)

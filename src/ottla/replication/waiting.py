@@ -1,0 +1,55 @@
+"""Long-polls: a fetch that found too little waits for more bytes or for its time to run out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.env.clock import Clock
+    from ottla.replication.partition import Partition
+
+
+class DataWaiter:
+    """Calls back once: when `missing` more bytes became readable in the partitions, or after `timeout` seconds."""
+
+    __slots__ = ("_callback", "_done", "_missing", "_partitions", "_timer")
+
+    def __init__(
+        self,
+        clock: Clock,
+        partitions: Sequence[Partition],
+        missing: int,
+        timeout: float,
+        callback: Callable[[], None],
+    ) -> None:
+        self._callback = callback
+        self._missing = missing
+        self._partitions = partitions
+        self._done = False
+        for partition in partitions:
+            partition.waiters.add(self)
+        self._timer = clock.call_later(timeout, self._finish)
+
+    def grew(self, size: int) -> None:
+        self._missing -= size
+        if self._missing <= 0:
+            self._finish()
+
+    def changed(self) -> None:
+        """The partition can no longer be read as before (deleted, another leader): let the fetch look again."""
+        self._finish()
+
+    def cancel(self) -> None:
+        if not self._done:
+            self._done = True
+            self._timer.cancel()
+            for partition in self._partitions:
+                partition.waiters.discard(self)
+
+    def _finish(self) -> None:
+        if not self._done:
+            self.cancel()
+            # Not at once: more of the requests that arrived together may be appends, and one reply can carry them all.
+            asyncio.get_running_loop().call_soon(self._callback)

@@ -1,0 +1,1 @@
+"""Sockets, listeners and dispatch; `broker.py` puts the whole broker together."""

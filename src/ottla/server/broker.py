@@ -1,0 +1,224 @@
+"""Puts a broker together and takes it apart again. Everything it needs from outside comes in through `World`."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ottla.cluster.znodes import BrokerZnode, Endpoint
+from ottla.config.listeners import advertised_listeners, broker_listeners
+from ottla.config.topic import topic_config
+from ottla.controller.controller import Controller
+from ottla.controller.membership import BrokerIdTakenError, ensure_cluster_id, register, seek_controller_seat
+from ottla.coordinator.groups import GroupCoordinator
+from ottla.coordinator.producer_ids import ProducerIds
+from ottla.env.background import Threads
+from ottla.env.clock import Clock, SystemClock
+from ottla.env.disk import Disk, OsDisk
+from ottla.env.network import Address, Network, SocketNetwork
+from ottla.handlers.context import Broker
+from ottla.log.directory import LogDirectory, LogDirectoryError
+from ottla.log.layout import CLEAN_SHUTDOWN
+from ottla.log.properties import read_identity
+from ottla.replication.fetch_sessions import FetchSessions
+from ottla.replication.housekeeping import Housekeeping
+from ottla.replication.log_settings import log_config
+from ottla.replication.replicas import Replicas
+from ottla.server.listeners import Listeners
+from ottla.store.interface import Store, StoreError
+from ottla.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
+    from ottla.model import TopicId
+
+log = logging.getLogger("ottla.broker")
+
+STORE_FILE = "store.sqlite"
+
+
+class StartupError(Exception):
+    """The broker cannot start; the message is one sentence that says why and what to do."""
+
+
+@dataclass
+class World:
+    """What a broker touches outside of itself. A simulation passes its own."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    disk: Disk = field(default_factory=OsDisk)
+    network: Network = field(default_factory=SocketNetwork)
+    background: Threads = field(default_factory=Threads)
+    random: random.Random = field(default_factory=random.SystemRandom)
+
+
+class BrokerServer:
+    """One broker. `start` returns when clients can connect; `stop` leaves everything on disk, marked as clean."""
+
+    def __init__(self, config: BrokerConfig, world: World | None = None) -> None:
+        self.addresses: dict[str, Address] = {}
+        self._config = config
+        self._world = world or World()
+        self._id = config.integer("node.id")
+        self._directories: list[LogDirectory] = []
+        self._closing = contextlib.AsyncExitStack()
+
+    async def start(self) -> None:
+        try:
+            await self._start()
+        except (StoreError, LogDirectoryError, BrokerIdTakenError) as error:
+            await self._closing.aclose()
+            raise StartupError(str(error)) from error
+        except BaseException:
+            await self._closing.aclose()
+            raise
+
+    async def stop(self) -> None:
+        await self._closing.aclose()
+
+    async def _start(self) -> None:
+        _check_supported(self._config)
+        for warning in self._config.warnings:
+            log.warning(warning)
+        store = await self._open_store()
+        cluster_id, store_is_new = await self._identify(store)
+        controller = Controller(self._id, store, self._config, self._world.random.randbytes)
+        await controller.start()
+        self._closing.callback(controller.stop)
+        await seek_controller_seat(controller, store, self._id, self._world.clock)
+        was_clean = self._open_directories(cluster_id, controller)
+        if store_is_new:
+            await controller.adopt_topics(self._topics_on_disk())
+        elif not was_clean:
+            await controller.begin_new_epochs()
+        broker = self._assemble(cluster_id, store, controller)
+        await self._listen(broker, store)
+
+    async def _open_store(self) -> Store:
+        """The store is opened first, since it names the cluster; it is closed before the logs are."""
+        world, path = self._world, self._config.list("log.dirs")[0]
+        try:
+            world.disk.make_directory(path)
+        except OSError as error:
+            raise StartupError(f"log directory {path} cannot be made: {error.strerror}.") from error
+        self._closing.callback(self._close_directories)
+        self._closing.callback(world.background.close)
+        store = SqliteStore(f"{path}/{STORE_FILE}", world.clock, world.background, world.disk)
+        self._closing.push_async_callback(store.close)
+        await store.start()
+        return store
+
+    async def _identify(self, store: Store) -> tuple[str, bool]:
+        """A directory that came from Apache Kafka keeps the id of its cluster."""
+        try:
+            known = read_identity(self._world.disk, self._config.list("log.dirs")[0])
+        except ValueError as error:
+            raise StartupError(str(error)) from error
+        return await ensure_cluster_id(store, self._world.random.randbytes, known.cluster_id if known else None)
+
+    def _open_directories(self, cluster_id: str, controller: Controller) -> bool:
+        """Open every log. Returns whether all directories were closed properly the last time."""
+        world, config = self._world, controller.config
+        clean = True
+        for path in config.list("log.dirs"):
+            clean = clean and world.disk.exists(f"{path}/{CLEAN_SHUTDOWN}")
+            self._directories.append(
+                LogDirectory.open(
+                    world.disk,
+                    world.clock,
+                    path,
+                    cluster_id=cluster_id,
+                    node_id=self._id,
+                    config_of=lambda topic: log_config(topic_config(config, controller.image.topic_config(topic))),
+                    producer_id_expiration_ms=config.integer("producer.id.expiration.ms"),
+                    random_bytes=world.random.randbytes,
+                )
+            )
+        return clean
+
+    def _close_directories(self) -> None:
+        for directory in self._directories:
+            directory.close()
+
+    def _topics_on_disk(self) -> dict[str, tuple[TopicId, int, int]]:
+        """By name: the id, the number of partitions and the latest leader epoch."""
+        found: dict[str, tuple[TopicId, int, int]] = {}
+        for directory in self._directories:
+            for key, log_ in directory.logs.items():
+                topic_id = directory.topic_id(key)
+                if topic_id is None:
+                    raise StartupError(
+                        f"{log_.path} does not say which topic it belongs to (partition.metadata); move it elsewhere."
+                    )
+                _, partitions, epoch = found.get(key.topic, (topic_id, 0, 0))
+                found[key.topic] = topic_id, max(partitions, key.partition + 1), max(epoch, log_.latest_epoch)
+        return found
+
+    def _assemble(self, cluster_id: str, store: Store, controller: Controller) -> Broker:
+        world, config = self._world, controller.config
+        replicas = Replicas(self._id, self._directories, world.clock, world.background)
+        controller.subscribe(replicas.apply)
+        replicas.delete_strays()
+        self._closing.callback(replicas.close)
+        housekeeping = Housekeeping(replicas, world.clock, world.background, lambda: controller.config)
+        housekeeping.start()
+        self._closing.callback(housekeeping.stop)
+        groups = GroupCoordinator(controller, replicas, store, world.clock)
+        groups.start()
+        self._closing.callback(groups.stop)
+        return Broker(
+            id=self._id,
+            cluster_id=cluster_id,
+            advertised=frozenset(listener.name for listener in advertised_listeners(config) or ()),
+            clock=world.clock,
+            controller=controller,
+            replicas=replicas,
+            fetch_sessions=FetchSessions(
+                world.clock, world.random, config.integer("max.incremental.fetch.session.cache.slots")
+            ),
+            groups=groups,
+            producer_ids=ProducerIds(self._id, store),
+        )
+
+    async def _listen(self, broker: Broker, store: Store) -> None:
+        """Register with the addresses that were bound, then serve."""
+        listeners = Listeners(broker, self._world.network)
+        self._closing.callback(listeners.close)
+        for listener in broker_listeners(self._config):
+            try:
+                address = await listeners.listen(listener.name, listener.host or "0.0.0.0", listener.port)
+            except OSError as error:
+                raise StartupError(
+                    f"{listener.host}:{listener.port} cannot be listened on: {error.strerror}; "
+                    "choose another port with --listen HOST:PORT."
+                ) from error
+            self.addresses[listener.name] = address
+        await register(store, self._id, self._registration())
+        await broker.controller.refresh()
+
+    def _registration(self) -> BrokerZnode:
+        config = self._config
+        advertised = {listener.name: listener for listener in advertised_listeners(config) or ()}
+        endpoints = []
+        for listener in broker_listeners(config):
+            bound = self.addresses[listener.name]
+            told = advertised.get(listener.name)
+            host, port = (told.host, told.port) if told is not None else bound
+            endpoints.append(Endpoint(listener.name, host, port, listener.protocol))
+        rack = config.get("broker.rack")
+        return BrokerZnode(tuple(endpoints), None if rack is None else str(rack), self._world.clock.time_ms())
+
+
+def _check_supported(config: BrokerConfig) -> None:
+    for listener in broker_listeners(config):
+        if listener.protocol != "PLAINTEXT":
+            raise StartupError(
+                f"listener {listener.name} wants {listener.protocol}; only PLAINTEXT listeners are served so far."
+            )
+    if config.get("zookeeper.connect"):
+        raise StartupError(
+            "zookeeper.connect is set, but this version keeps its state in an embedded store; remove the setting."
+        )

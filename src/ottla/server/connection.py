@@ -1,0 +1,198 @@
+"""One client connection: frames in, replies out in the order of their requests, and no more memory than it is worth."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.handlers.context import CloseConnectionError
+from ottla.server.dispatch import encode_reply, handle
+from ottla.server.frames import FrameError, FrameReader
+from ottla.wire import WireError
+from ottla.wire.api import PRODUCE
+from ottla.wire.schema import Response
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from ottla.env.network import Connection, Part
+    from ottla.handlers.context import Broker
+    from ottla.wire.framing import RequestHeader
+
+log = logging.getLogger("ottla.server")
+
+MAX_OUTSTANDING = 128
+"""Produce requests of one connection that may wait for their disk before the next one is served."""
+
+MAX_UNSENT = 1 << 20
+"""Reply bytes a peer may leave unread before it is read no further. One reply may be larger."""
+
+
+class _Slot:
+    """The place of one request in the order of replies."""
+
+    __slots__ = ("done", "parts")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.parts: list[Part] = []
+
+
+class ClientConnection:
+    """Receives from one client, serves one request after the other.
+
+    As in Kafka, a request is served when the one before it has been answered, so that a client may send a commit and
+    a fetch of what it committed without waiting. Appends are the exception: they are in order once they are in the
+    log, so a producer that waits for the disk may have many on the way.
+    """
+
+    __slots__ = (
+        "_blocked",
+        "_broker",
+        "_connection",
+        "_frames",
+        "_listener",
+        "_on_close",
+        "_outbox",
+        "_outstanding",
+        "_tasks",
+        "last_active",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        connection: Connection,
+        listener: str,
+        scratch: memoryview,
+        on_close: Callable[[ClientConnection], None],
+    ) -> None:
+        self._broker = broker
+        self._connection = connection
+        self._listener = listener
+        self._on_close = on_close
+        self._frames = FrameReader(scratch, broker.config.integer("socket.request.max.bytes"))
+        self._outstanding: deque[_Slot] = deque()
+        self._outbox: list[Part] = []
+        self._blocked = False
+        self._tasks: set[asyncio.Future[Response | None]] = set()
+        self.last_active = broker.clock.monotonic()
+
+    @property
+    def peer_host(self) -> str:
+        return self._connection.peer.host
+
+    @property
+    def idle(self) -> bool:
+        return not self._outstanding
+
+    def buffer(self) -> memoryview:
+        return self._frames.buffer()
+
+    def received(self, count: int) -> None:
+        self.last_active = self._broker.clock.monotonic()
+        self._frames.received(count)
+        self._serve()
+
+    def drained(self) -> None:
+        self._serve()
+
+    def closed(self) -> None:
+        for task in self._tasks:
+            # A long-poll ends with its client; work that has begun (a topic half created) is finished for its own sake.
+            if not isinstance(task, asyncio.Task):
+                task.cancel()
+        self._outstanding.clear()
+        self._on_close(self)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _serve(self) -> None:
+        """Serve every whole request that has arrived, then send all their replies at once."""
+        try:
+            while not self._stalled():
+                frame = self._frames.next_frame()
+                if frame is None:
+                    break
+                self._serve_frame(frame)
+        except (FrameError, WireError, CloseConnectionError) as error:
+            self._hang_up(str(error))
+            return
+        except Exception:
+            log.exception("a request of %s failed; closing its connection", self._connection.peer)
+            self.close()
+            return
+        self._frames.settle()
+        self._flush()
+        # A waiting client that has sent nothing more is still read, so that its hanging up is noticed.
+        if self._frames.buffered and self._stalled():
+            self._connection.pause_reading()
+        else:
+            self._connection.resume_reading()
+
+    def _stalled(self) -> bool:
+        return self._blocked or len(self._outstanding) >= MAX_OUTSTANDING or self._connection.unsent() > MAX_UNSENT
+
+    def _serve_frame(self, frame: memoryview) -> None:
+        connection = self._connection
+        header, reply = handle(self._broker, frame, self._listener, connection.local, connection.peer)
+        if reply is None:
+            return
+        if isinstance(reply, Response):
+            parts = encode_reply(header, reply)
+            if self._outstanding:
+                slot = _Slot()
+                slot.parts, slot.done = parts, True
+                self._outstanding.append(slot)
+            else:
+                self._outbox += parts
+        else:
+            self._reply_later(header, reply)
+
+    def _reply_later(self, header: RequestHeader, reply: Awaitable[Response | None]) -> None:
+        slot = _Slot()
+        self._outstanding.append(slot)
+        self._blocked = header.api_key != PRODUCE.key
+        task = asyncio.ensure_future(reply)
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._complete, header, slot))
+
+    def _complete(self, header: RequestHeader, slot: _Slot, task: asyncio.Future[Response | None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, CloseConnectionError):
+            self._hang_up(str(error))
+            return
+        if error is not None:
+            log.error("request %s of %s failed; closing its connection", header, self._connection.peer, exc_info=error)
+            self.close()
+            return
+        reply = task.result()
+        slot.parts = [] if reply is None else encode_reply(header, reply)
+        slot.done = True
+        if self._outstanding and slot is self._outstanding[0]:
+            self._advance()
+
+    def _advance(self) -> None:
+        """Send the replies that no longer wait for an earlier one."""
+        while self._outstanding and self._outstanding[0].done:
+            self._outbox += self._outstanding.popleft().parts
+        self._blocked = self._blocked and bool(self._outstanding)
+        self._serve()
+
+    def _flush(self) -> None:
+        if self._outbox:
+            parts, self._outbox = self._outbox, []
+            self._connection.send(parts)
+
+    def _hang_up(self, reason: str) -> None:
+        log.warning("closing the connection of %s: %s", self._connection.peer, reason)
+        self._flush()
+        self.close()

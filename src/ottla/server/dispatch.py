@@ -1,0 +1,43 @@
+"""From a frame to a handler, and from its reply to bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from ottla.handlers.api_versions import unsupported_version
+from ottla.handlers.context import Broker, CloseConnectionError, Context, Reply
+from ottla.handlers.registry import HANDLERS
+from ottla.wire import WireError
+from ottla.wire.codec import decode, encode_parts
+from ottla.wire.framing import RequestHeader, frame, parse_request_header, response_header
+
+if TYPE_CHECKING:
+    from ottla.env.network import Address, Part
+    from ottla.wire.schema import Response
+
+_API_VERSIONS = 18
+
+
+def handle(
+    broker: Broker, request: memoryview, listener: str, local: Address, peer: Address
+) -> tuple[RequestHeader, Reply]:
+    """Run the handler a request asks for. Raises WireError or CloseConnectionError when there is no way to answer."""
+    header = parse_request_header(request)
+    served = HANDLERS.get(header.api_key)
+    if served is None:
+        raise CloseConnectionError(f"API {header.api_key} is not served")
+    version = header.api_version
+    if not served.api.min_version <= version <= served.api.max_version:
+        if header.api_key == _API_VERSIONS:
+            return header._replace(api_version=0), unsupported_version()
+        raise CloseConnectionError(f"{served.api.name} version {version} is not served")
+    message, end = decode(served.request, request, version, header.body_position)
+    if end != len(request):
+        raise WireError(f"{len(request) - end} bytes follow the {served.api.name} request")
+    context = Context(header.api_key, version, header.client_id, listener, local, peer)
+    return header, served.handle(broker, context, message)
+
+
+def encode_reply(header: RequestHeader, reply: Response) -> list[Part]:
+    head = response_header(header.api_key, header.api_version, header.correlation_id)
+    return cast("list[Part]", frame([head, *encode_parts(reply, header.api_version)]))

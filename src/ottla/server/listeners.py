@@ -1,0 +1,77 @@
+"""Accepts connections on every listener, within the limits, and closes those that have been idle too long."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.server.connection import ClientConnection
+
+if TYPE_CHECKING:
+    from ottla.env.clock import Timer
+    from ottla.env.network import Address, Connection, Listener, Network
+    from ottla.handlers.context import Broker
+
+log = logging.getLogger("ottla.server")
+
+_SCRATCH_SIZE = 1 << 20
+
+
+class Listeners:
+    """Every open client connection of the broker."""
+
+    def __init__(self, broker: Broker, network: Network) -> None:
+        self._broker = broker
+        self._network = network
+        self._listeners: list[Listener] = []
+        self._connections: set[ClientConnection] = set()
+        self._per_host: Counter[str] = Counter()
+        self._scratch = memoryview(bytearray(_SCRATCH_SIZE))
+        self._sweep_timer: Timer | None = None
+        self._sweep()
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    async def listen(self, name: str, host: str, port: int) -> Address:
+        listener = await self._network.listen(host, port, partial(self._accept, name))
+        self._listeners.append(listener)
+        return listener.address
+
+    def _accept(self, name: str, connection: Connection) -> ClientConnection | None:
+        config = self._broker.config
+        host = connection.peer.host
+        if len(self._connections) >= config.integer("max.connections"):
+            log.warning("refusing %s: max.connections are open", connection.peer)
+            return None
+        if self._per_host[host] >= config.integer("max.connections.per.ip"):
+            log.warning("refusing %s: its host has max.connections.per.ip open", connection.peer)
+            return None
+        client = ClientConnection(self._broker, connection, name, self._scratch, self._closed)
+        self._connections.add(client)
+        self._per_host[host] += 1
+        return client
+
+    def _closed(self, client: ClientConnection) -> None:
+        self._connections.discard(client)
+        self._per_host[client.peer_host] -= 1
+        if not self._per_host[client.peer_host]:
+            del self._per_host[client.peer_host]
+
+    def _sweep(self) -> None:
+        limit = self._broker.config.integer("connections.max.idle.ms") / 1000
+        if limit >= 0:
+            oldest = self._broker.clock.monotonic() - limit
+            for client in [c for c in self._connections if c.idle and c.last_active < oldest]:
+                client.close()
+        self._sweep_timer = self._broker.clock.call_later(max(1.0, min(limit / 10, 30.0)), self._sweep)
+
+    def close(self) -> None:
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        for listener in self._listeners:
+            listener.close()
+        for client in list(self._connections):
+            client.close()

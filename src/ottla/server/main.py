@@ -1,0 +1,94 @@
+"""`ottla serve`: one broker in the foreground until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from ottla.config.broker import BrokerConfig
+from ottla.config.definition import ConfigError
+from ottla.config.load import from_environment, parse_properties
+from ottla.server.broker import BrokerServer, StartupError
+from ottla.server.event_loop import new_event_loop
+
+_LOG_FORMAT = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
+log = logging.getLogger("ottla.server")
+
+
+def serve(
+    properties: Path | None = None,
+    data_dir: Path | None = None,
+    listen: str | None = None,
+    overrides: Mapping[str, str] | None = None,
+) -> int:
+    """Run a broker. Returns the exit code: 0 after a clean stop, 1 when it could not start."""
+    logging.basicConfig(format=_LOG_FORMAT, level=logging.INFO, stream=sys.stdout)
+    _raise_file_limit()
+    try:
+        config = load_config(properties, data_dir, listen, overrides or {})
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_run(config))
+    except (StartupError, ConfigError) as error:
+        print(f"Ottla cannot start: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def load_config(
+    properties: Path | None, data_dir: Path | None, listen: str | None, overrides: Mapping[str, str]
+) -> BrokerConfig:
+    """The static settings: file, then environment, then options, then `--set`; later ones win."""
+    text = ""
+    if properties is not None:
+        try:
+            text = properties.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise StartupError(f"{properties} cannot be read: {error}") from None
+    settings = parse_properties(text) | from_environment(os.environ)
+    if data_dir is not None:
+        settings["log.dirs"] = str(data_dir)
+    if listen is not None:
+        settings["listeners"] = listen if "://" in listen else f"PLAINTEXT://{listen}"
+    return BrokerConfig(settings | dict(overrides))
+
+
+async def _run(config: BrokerConfig) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    server = BrokerServer(config)
+    await server.start()
+    # What exists now lives as long as the broker: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    _say_ready(server)
+    await stop.wait()
+    log.info("stopping")
+    await server.stop()
+    log.info("stopped cleanly")
+
+
+def _say_ready(server: BrokerServer) -> None:
+    listeners = ", ".join(f"{name}://{address}" for name, address in server.addresses.items())
+    bootstrap = str(next(iter(server.addresses.values())))
+    option = "" if bootstrap == "127.0.0.1:9092" else f" --bootstrap-server {bootstrap}"
+    print("Try, in another terminal:")
+    print(f"  ottla topics create clicks --partitions 3{option}")
+    print(f"  echo hello | ottla produce clicks{option}")
+    print(f"  ottla consume clicks --from-beginning --group g{option}")
+    print(f"Ottla is ready: {listeners}", flush=True)
+
+
+def _raise_file_limit() -> None:
+    """A broker has a file for every segment and a socket for every client; the soft limit is often 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

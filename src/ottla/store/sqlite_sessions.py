@@ -1,0 +1,89 @@
+"""Sessions as rows of the file: who is alive, and taking away what the dead left.
+
+A session is alive while its process holds a lock on a file of its own and its heartbeat count moves. The kernel drops
+the lock of a killed process, so a restarted broker need not wait for its own ghost; the count finds a process that is
+alive but does nothing. No clock is shared: each observer measures with its own. Call inside a write transaction, which
+also keeps two observers from taking each other's probe for a living owner.
+"""
+
+import contextlib
+from typing import NamedTuple
+
+from ottla.env.disk import Disk
+from ottla.store.sqlite_file import SqliteFile
+from ottla.store.sqlite_tree import SqliteTree
+
+
+class Sighting(NamedTuple):
+    """When, on this process's own clock, another session's heartbeat count was first seen at its present value."""
+
+    beat: int
+    at: float
+
+
+class SqliteSessions:
+    def __init__(self, file: SqliteFile, tree: SqliteTree, disk: Disk) -> None:
+        self._path = file.path
+        self._execute = file.execute
+        self._tree = tree
+        self._disk = disk
+        self._lock: contextlib.ExitStack | None = None
+        self._sightings: dict[int, Sighting] = {}
+
+    def begin(self, timeout: float, now: float) -> int:
+        """A new session, after taking away what the dead ones left."""
+        self._reap(now, own=None)
+        self.release()
+        cursor = self._execute("INSERT INTO session (timeout_ms, beat) VALUES (?, 0)", round(timeout * 1000))
+        session = cursor.lastrowid
+        assert session is not None
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self._disk.lock(self._lock_path(session)))
+            self._lock = stack.pop_all()
+        return session
+
+    def is_alive(self, session: int) -> bool:
+        return self._execute("SELECT 1 FROM session WHERE id = ?", session).fetchone() is not None
+
+    def beat(self, session: int, now: float) -> bool:
+        """Show that the session lives, and end those that do not; False when this one has been ended."""
+        if self._execute("UPDATE session SET beat = beat + 1 WHERE id = ?", session).rowcount == 0:
+            return False
+        self._reap(now, own=session)
+        self._tree.forget_old_removals()
+        return True
+
+    def end(self, session: int) -> None:
+        self._tree.remove_owned_by(session)
+        self._execute("DELETE FROM session WHERE id = ?", session)
+        self._disk.remove(self._lock_path(session))
+
+    def release(self) -> None:
+        """Let go of the lock: from now on others may end the session."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _reap(self, now: float, own: int | None) -> None:
+        sessions = self._execute("SELECT id, timeout_ms, beat FROM session").fetchall()
+        for session, timeout_ms, beat in sessions:
+            if session != own and (self._is_silent(session, timeout_ms, beat, now) or self._is_unlocked(session)):
+                self.end(session)
+        self._sightings = {session: self._sightings[session] for session, _, _ in sessions if session != own}
+
+    def _is_silent(self, session: int, timeout_ms: int, beat: int, now: float) -> bool:
+        sighting = self._sightings.get(session)
+        if sighting is None or sighting.beat != beat:
+            self._sightings[session] = Sighting(beat, now)
+            return False
+        return (now - sighting.at) * 1000 > timeout_ms
+
+    def _is_unlocked(self, session: int) -> bool:
+        try:
+            with self._disk.lock(self._lock_path(session)):
+                return True
+        except BlockingIOError:
+            return False
+
+    def _lock_path(self, session: int) -> str:
+        return f"{self._path}-session-{session}.lock"

@@ -1,0 +1,25 @@
+"""What consumers tell each other through JoinGroup and SyncGroup: their subscriptions, and the leader's assignments.
+
+To the broker both are opaque bytes, except that it reads the subscribed topics to refuse deleting offsets in use. Each
+starts with an int16 version that is not part of the schema; readers take a newer version for the newest they know.
+"""
+
+from ottla.wire.schema import Message, Struct, array, binary, int32, string
+
+
+class TopicPartition(Struct):
+    topic: str = string()
+    partitions: list[int] = array(int32())
+
+
+class ConsumerProtocolSubscription(Message, versions=(0, 3)):
+    topics: list[str] = array(string())
+    user_data: bytes | None = binary(nullable_since=0, default=None)
+    owned_partitions: list[TopicPartition] = array(TopicPartition, since=1)
+    generation_id: int = int32(since=2, default=-1)
+    rack_id: str | None = string(since=3, nullable_since=0, default=None)
+
+
+class ConsumerProtocolAssignment(Message, versions=(0, 3)):
+    assigned_partitions: list[TopicPartition] = array(TopicPartition)
+    user_data: bytes | None = binary(nullable_since=0, default=None)
