@@ -2,7 +2,7 @@ import pytest
 
 from ottla.cluster.elections import ElectionType, elect_leader
 from ottla.cluster.topics import create_topic
-from ottla.cluster.znodes import NO_LEADER, PartitionStateZnode, encode_partition_state, encode_topic, TopicZnode
+from ottla.cluster.znodes import NO_LEADER, PartitionStateZnode, TopicZnode, encode_partition_state, encode_topic
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicId, TopicPartition
 from ottla.store.interface import Put, StoreConflictError

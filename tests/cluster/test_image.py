@@ -108,7 +108,7 @@ STATE = node(znodes.encode_partition_state(PartitionStateZnode(1, 4, (1,), 2)), 
 
 
 def topic_node(partitions: int) -> Node:
-    return node(znodes.encode_topic(TopicZnode(TOPIC_ID, {number: (1,) for number in range(partitions)}, {}, {})))
+    return node(znodes.encode_topic(TopicZnode(TOPIC_ID, dict.fromkeys(range(partitions), (1,)), {}, {})))
 
 
 def test_a_partition_without_a_state_has_no_leader() -> None:

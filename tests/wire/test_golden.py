@@ -7,10 +7,30 @@ from ottla.wire import codec, reference
 from ottla.wire.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey
 from ottla.wire.api.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 from ottla.wire.api.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from ottla.wire.api.group_records import OffsetCommitKey, OffsetCommitValue
+from ottla.wire.api.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitKey, OffsetCommitValue
 from ottla.wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.wire.schema import Message
+
+GROUP = GroupMetadataValue(
+    protocol_type="consumer",
+    generation=4,
+    protocol=None,
+    leader="l",
+    current_state_timestamp=5,
+    members=[
+        MemberMetadata(
+            member_id="m",
+            group_instance_id="i",
+            client_id="c",
+            client_host="/h",
+            rebalance_timeout=6,
+            session_timeout=8,
+            subscription=b"\1\2",
+            assignment=b"\3",
+        )
+    ],
+)
 
 GOLDEN: list[tuple[Message, int, str]] = [
     (ApiVersionsRequest(), 0, ""),
@@ -116,6 +136,29 @@ GOLDEN: list[tuple[Message, int, str]] = [
         OffsetCommitValue(offset=7, leader_epoch=1, commit_timestamp=3),
         3,
         "0000000000000007 00000001 0000 0000000000000003",
+    ),
+    (
+        OffsetCommitValue(
+            offset=7, leader_epoch=3, metadata="mé", commit_timestamp=9, topic_id=TopicId(b"\x22" * 16)
+        ),
+        4,
+        "0000000000000007 00000003 04 6dc3a9 0000000000000009"
+        "01 00 10 22222222222222222222222222222222",  # tagged: the topic id
+    ),
+    (
+        GROUP,
+        3,
+        "0008 636f6e73756d6572 00000004 ffff 0001 6c 0000000000000005"
+        "00000001"
+        "0001 6d 0001 69 0001 63 0002 2f68 00000006 00000008 00000002 0102 00000001 03",
+    ),
+    (
+        GROUP,
+        4,
+        "09 636f6e73756d6572 00000004 00 02 6c 0000000000000005"
+        "02"
+        "02 6d 02 69 02 63 03 2f68 00000006 00000008 03 0102 02 03 00"
+        "00",
     ),
 ]  # fmt: skip
 

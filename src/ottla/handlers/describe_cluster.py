@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode
 from ottla.handlers.endpoints import endpoints
+from ottla.handlers.operations import NOT_ASKED, ON_CLUSTER
 from ottla.wire.api.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def handle(broker: Broker, context: Context, request: DescribeClusterRequest) ->
     return DescribeClusterResponse(
         cluster_id=broker.cluster_id,
         controller_id=broker.controller.image.controller_id,
+        cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
         brokers=[
             DescribeClusterBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack)
             for node in endpoints(broker, context)

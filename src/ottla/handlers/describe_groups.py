@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.operations import NOT_ASKED, ON_GROUPS
 from ottla.wire.api.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, context: Context, request: DescribeGroupsRequest) -> Reply:
-    return DescribeGroupsResponse(groups=[_describe(broker, context, group) for group in request.groups])
+    operations = ON_GROUPS if request.include_authorized_operations else NOT_ASKED
+    return DescribeGroupsResponse(groups=[_describe(broker, context, group, operations) for group in request.groups])
 
 
-def _describe(broker: Broker, context: Context, group_id: str) -> DescribedGroup:
+def _describe(broker: Broker, context: Context, group_id: str, operations: int) -> DescribedGroup:
     try:
         found = broker.groups.describe(group_id)
     except KafkaError as error:
@@ -33,6 +35,7 @@ def _describe(broker: Broker, context: Context, group_id: str) -> DescribedGroup
         group_state=found.state,
         protocol_type=found.protocol_type,
         protocol_data=found.protocol_name,
+        authorized_operations=operations,
         members=[
             DescribedGroupMember(
                 member_id=member.member_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode
+from ottla.handlers.operations import ON_TOPICS
 from ottla.model import INTERNAL_TOPICS
 from ottla.wire.api.describe_topic_partitions import (
     Cursor,
@@ -49,6 +50,7 @@ def _describe(topic: TopicState, first: int, last: int) -> DescribeTopicPartitio
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
+        topic_authorized_operations=ON_TOPICS,
         partitions=[_describe_partition(state) for state in topic.partitions[first:last]],
     )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.cluster.topic_names import check_topic_name
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.endpoints import endpoints
+from ottla.handlers.operations import NOT_ASKED, ON_CLUSTER, ON_TOPICS
 from ottla.model import INTERNAL_TOPICS, ZERO_TOPIC_ID, TopicId
 from ottla.wire.api.metadata import (
     MetadataRequest,
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
 def handle(broker: Broker, context: Context, request: MetadataRequest) -> Reply:
     if request.topics is None or (context.api_version == 0 and not request.topics):
         topics = [_describe(topic) for topic in broker.controller.image.topics.values()]
-        return _response(broker, context, topics)
+        return _response(broker, context, request, topics)
     missing = _to_create(broker, request)
     if missing:
-        return _create_and_answer(broker, context, request.topics, missing)
-    return _response(broker, context, [_answer(broker, topic) for topic in request.topics])
+        return _create_and_answer(broker, context, request, missing)
+    return _response(broker, context, request, [_answer(broker, topic) for topic in request.topics])
 
 
 def _to_create(broker: Broker, request: MetadataRequest) -> list[str]:
@@ -48,7 +49,7 @@ def _to_create(broker: Broker, request: MetadataRequest) -> list[str]:
 
 
 async def _create_and_answer(
-    broker: Broker, context: Context, topics: list[MetadataRequestTopic], missing: list[str]
+    broker: Broker, context: Context, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
     refused: dict[str, KafkaError] = {}
     for name in dict.fromkeys(missing):
@@ -61,9 +62,9 @@ async def _create_and_answer(
         MetadataResponseTopic(name=topic.name, error_code=refused[topic.name].code)
         if topic.name in refused
         else _answer(broker, topic)
-        for topic in topics
+        for topic in request.topics or ()
     ]
-    return _response(broker, context, answers)
+    return _response(broker, context, request, answers)
 
 
 def _answer(broker: Broker, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
@@ -103,7 +104,12 @@ def _describe(topic: TopicState) -> MetadataResponseTopic:
     )
 
 
-def _response(broker: Broker, context: Context, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+def _response(
+    broker: Broker, context: Context, request: MetadataRequest, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            topic.topic_authorized_operations = ON_TOPICS
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
@@ -112,4 +118,5 @@ def _response(broker: Broker, context: Context, topics: list[MetadataResponseTop
         cluster_id=broker.cluster_id,
         controller_id=broker.controller.image.controller_id,
         topics=topics,
+        cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
     )

@@ -398,7 +398,6 @@ class Log:
             self.log_start_offset = start
             self.epochs.truncate_start(start)
         self.snapshots.keep_only(self._bases[0], self.end_offset)
-        self.recovery_point = max(self.recovery_point, start)
 
     def _remove_segments(self, start: int, stop: int) -> None:
         doomed = self._segments[start:stop]
@@ -409,6 +408,7 @@ class Log:
                 self._rolled.remove(segment)
         del self._segments[start:stop]
         del self._bases[start:stop]
+        self._directory_changed = True
         self._hints = None
 
     # Truncation, by followers
@@ -514,14 +514,14 @@ class Log:
 
     @property
     def unflushed_messages(self) -> int:
-        return self.end_offset - self.recovery_point
+        return self.end_offset - max(self.recovery_point, self.log_start_offset)
 
     @property
     def sync_due(self) -> bool:
         """Whether `flush.messages`, `flush.ms` or a roll asks for a sync."""
         if self._rolled:
             return True
-        unflushed = self.end_offset - self.recovery_point
+        unflushed = self.unflushed_messages
         if unflushed <= 0:
             return False
         waited = self._steady_ms(self._storage) - self.last_flush_ms

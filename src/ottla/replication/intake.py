@@ -10,7 +10,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.records.format import Codec
 from ottla.records.header import read_header
 from ottla.records.invalid import InvalidBatch
-from ottla.records.rewrite import recompress, stamp_log_append_time
+from ottla.records.rewrite import correct_max_timestamp, recompress, stamp_log_append_time
 from ottla.records.validate import validate_batches, validate_records
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ _LEVEL_OF = {
     Codec.LZ4: "compression_lz4_level",
     Codec.ZSTD: "compression_zstd_level",
 }
-_NO_COMPRESSION_NAMES = frozenset({"uncompressed", "none"})
 
 
 def prepare(records: memoryview, config: TopicConfig, now_ms: int) -> tuple[memoryview, BatchHeader]:
@@ -55,15 +54,16 @@ def _conform(
     if config.log_append_time:
         header = stamp_log_append_time(records, 0, header, now_ms)
     else:
+        if header.max_timestamp < header.base_timestamp:
+            # Some clients never set it, and the time index rests on it.
+            header = correct_max_timestamp(records, 0, header)
         _check_timestamps(header, config, now_ms)
     return records, header
 
 
 def _target_codec(config: TopicConfig, header: BatchHeader) -> Codec:
     name = config.compression_type
-    if name == "producer":
-        return header.codec
-    return Codec.NONE if name in _NO_COMPRESSION_NAMES else Codec[name.upper()]
+    return header.codec if name == "producer" else Codec.named(name)
 
 
 def _level(config: TopicConfig, codec: Codec) -> int | None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 from ottla.handlers.api_versions import unsupported_version
 from ottla.handlers.context import Broker, CloseConnectionError, Context, Reply
 from ottla.handlers.registry import HANDLERS
-from ottla.wire import WireError
 from ottla.wire.codec import decode, encode_parts
 from ottla.wire.framing import RequestHeader, frame, parse_request_header, response_header
 
@@ -31,9 +30,8 @@ def handle(
         if header.api_key == _API_VERSIONS:
             return header._replace(api_version=0), unsupported_version()
         raise CloseConnectionError(f"{served.api.name} version {version} is not served")
-    message, end = decode(served.request, request, version, header.body_position)
-    if end != len(request):
-        raise WireError(f"{len(request) - end} bytes follow the {served.api.name} request")
+    # Bytes behind the body are left alone, as in Kafka: librdkafka sends some with Metadata 11 and up.
+    message, _ = decode(served.request, request, version, header.body_position)
     context = Context(header.api_key, version, header.client_id, listener, local, peer)
     return header, served.handle(broker, context, message)
 

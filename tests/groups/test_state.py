@@ -1,0 +1,44 @@
+import itertools
+from pathlib import Path
+
+import pytest
+
+from ottla.groups.state import (
+    COMPLETING_REBALANCE,
+    DEAD,
+    EMPTY,
+    PREPARING_REBALANCE,
+    STABLE,
+    GroupState,
+    IllegalTransitionError,
+    check_transition,
+    state_diagram,
+)
+
+PAGE = Path(__file__).parents[2] / "docs" / "formats" / "consumer-offsets.md"
+
+LEGAL = {
+    (EMPTY, PREPARING_REBALANCE),
+    (PREPARING_REBALANCE, COMPLETING_REBALANCE),
+    (PREPARING_REBALANCE, EMPTY),
+    (COMPLETING_REBALANCE, STABLE),
+    (COMPLETING_REBALANCE, PREPARING_REBALANCE),
+    (STABLE, PREPARING_REBALANCE),
+    (EMPTY, DEAD),
+    (PREPARING_REBALANCE, DEAD),
+    (COMPLETING_REBALANCE, DEAD),
+    (STABLE, DEAD),
+}
+
+
+@pytest.mark.parametrize(("current", "target"), itertools.product(GroupState, GroupState))
+def test_only_the_moves_in_the_table_are_possible(current: GroupState, target: GroupState) -> None:
+    if (current, target) in LEGAL:
+        check_transition(current, target)
+    else:
+        with pytest.raises(IllegalTransitionError, match=f"from {current.value} to {target.value}"):
+            check_transition(current, target)
+
+
+def test_the_diagram_in_the_documentation_is_current() -> None:
+    assert f"```mermaid\n{state_diagram()}\n```" in PAGE.read_text()

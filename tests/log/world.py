@@ -1,0 +1,110 @@
+"""What the tests of this package share: a clock that stands still, directories on a disk, batches."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ottla.env.clock import Timer
+from ottla.env.disk import Disk
+from ottla.log.config import LogConfig
+from ottla.log.directory import LogDirectory
+from ottla.log.log import AppendResult, Log, LogRead
+from ottla.model import TopicId, TopicPartition
+from ottla.records.builder import NewRecord, build_batch
+from ottla.records.header import BatchHeader, read_header
+
+CLICKS = TopicPartition("clicks", 0)
+TOPIC_ID = TopicId(bytes(range(16)))
+NOW_MS = 1_700_000_000_000
+
+
+class StillClock:
+    """Time passes only when a test says so."""
+
+    def __init__(self, now_ms: int = NOW_MS) -> None:
+        self.now_ms = now_ms
+
+    def time_ms(self) -> int:
+        return self.now_ms
+
+    def monotonic(self) -> float:
+        return self.now_ms / 1000
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
+        raise AssertionError("the log sets no timers")
+
+
+class Batch(NamedTuple):
+    view: memoryview
+    headers: list[BatchHeader]
+
+
+def batch(
+    records: int | Sequence[int] = 1,
+    *,
+    size: int = 10,
+    timestamp: int = NOW_MS,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> Batch:
+    """A batch of so many records at one timestamp, or of one record for each timestamp."""
+    timestamps = [timestamp] * records if isinstance(records, int) else records
+    data = build_batch(
+        [NewRecord(None, b"v" * size, (), at) for at in timestamps],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+    )
+    return Batch(memoryview(data), [read_header(data)])
+
+
+def append(log: Log, item: Batch | None = None, leader_epoch: int = 0) -> AppendResult:
+    item = item or batch()
+    return log.append(item.view, item.headers, leader_epoch)
+
+
+def open_directory(
+    disk: Disk,
+    clock: StillClock | None = None,
+    path: str = "/data",
+    *,
+    config: LogConfig | None = None,
+    max_open_files: int = 512,
+) -> LogDirectory:
+    settings = config or LogConfig()
+    return LogDirectory.open(
+        disk,
+        clock or StillClock(),
+        path,
+        cluster_id="a-cluster",
+        node_id=1,
+        config_of=lambda _: settings,
+        max_open_files=max_open_files,
+    )
+
+
+def new_log(
+    disk: Disk, clock: StillClock | None = None, path: str = "/data", config: LogConfig | None = None
+) -> tuple[LogDirectory, Log]:
+    directory = open_directory(disk, clock, path, config=config)
+    return directory, directory.create_log(CLICKS, TOPIC_ID, config or LogConfig())
+
+
+def content(read: LogRead) -> bytes:
+    return b"" if read.file is None else read.file.read(read.size, read.position)
+
+
+def read_all(log: Log, offset: int | None = None) -> bytes:
+    """Everything from an offset to the end, read as a consumer does."""
+    offset = log.log_start_offset if offset is None else offset
+    parts = []
+    while True:
+        read = log.read(offset, 1 << 20, log.end_offset)
+        if not read.size:
+            return b"".join(parts)
+        parts.append(content(read))
+        offset = read.next_offset
