@@ -168,7 +168,7 @@ def arbitrary_nodes() -> dict[str, st.SearchStrategy[Node | None]]:
     return kinds
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.lists(st.fixed_dictionaries({}, optional=arbitrary_nodes()), max_size=5))
 def test_following_changes_ends_where_reading_everything_ends(steps: list[dict[str, Node | None]]) -> None:
     tree: dict[str, Node] = {}

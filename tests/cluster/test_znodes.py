@@ -166,6 +166,12 @@ def test_names_are_shown_as_they_are_when_they_can_be() -> None:
     assert znodes.offset_path("g/1", "clicks", 2) == "/consumers/g%2F1/offsets/clicks/2"
 
 
+@pytest.mark.parametrize("segment", ["%zz", "a%", "%F", "%FF", "%%"])
+def test_segments_that_are_no_names(segment: str) -> None:
+    with pytest.raises(InvalidZnodeError, match="not an encoded name"):
+        znodes.decode_name(segment)
+
+
 replicas = st.dictionaries(st.integers(0, 50), st.lists(st.integers(0, 9), min_size=1).map(tuple))
 
 

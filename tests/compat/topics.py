@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import NewTopic
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import NewTopic, OffsetSpec
 
 from tests.compat.deadlines import eventually
 
@@ -16,8 +16,10 @@ def create(admin: Any, name: str, partitions: int = 1, config: Mapping[str, str]
 
 
 def wait_until_ready(admin: Any, name: str, partitions: int) -> None:
-    """Creation is acknowledged by the controller; the broker that answers metadata requests may lag behind it."""
+    """Creation is acknowledged by the controller; the broker learns of it, and that it leads, a moment later."""
     eventually(lambda: leaders(admin, name) >= partitions)
+    question = {TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)}
+    eventually(lambda: all(answer.exception(10) is None for answer in admin.list_offsets(question).values()))
 
 
 def leaders(admin: Any, name: str) -> int:

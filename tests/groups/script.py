@@ -23,7 +23,7 @@ from ottla.groups.results import (
     Result,
     SyncResult,
 )
-from ottla.model import TopicPartition
+from ottla.model import TopicId, TopicPartition
 from tests.groups.shell import Shell, subscription
 
 TRACES = Path(__file__).with_name("traces")
@@ -137,7 +137,8 @@ class Player:
         self.shell.delete_groups(*names)
 
     def _delete_topic(self, names: list[str], _: dict[str, str]) -> None:
-        self.shell.perform(self.shell.core.on_topics_deleted({name: b"t" * 16 for name in names}))  # type: ignore[misc]
+        deleted = dict.fromkeys(names, TopicId(b"t" * 16))
+        self.shell.perform(self.shell.core.on_topics_deleted(deleted))
 
     def _expire(self, _: list[str], __: dict[str, str]) -> None:
         self.shell.expire_offsets()

@@ -174,9 +174,7 @@ class Shell:
         version: int = 9,
     ) -> int:
         token = self.token()
-        command = Commit(
-            group_id, partitions, member_id, instance_id, generation_id, retention_time_ms, version >= 9
-        )
+        command = Commit(group_id, partitions, member_id, instance_id, generation_id, retention_time_ms, version >= 9)
         self.perform(self.core.commit_offsets(token, command, self.now))
         return token
 

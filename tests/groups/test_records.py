@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.groups.records import (
@@ -17,7 +17,7 @@ from ottla.groups.records import (
     decode,
     encode,
 )
-from ottla.model import TopicId
+from ottla.model import ZERO_TOPIC_ID, TopicId
 from ottla.wire.primitives import WireError
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "consumer-offsets.md"
@@ -129,10 +129,13 @@ def test_a_record_that_is_cut_short_is_an_error(record: Record, key: str, value:
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
-members = st.builds(StoredMember, text, st.none() | text, text, text, st.integers(0, 9), int32, st.binary(), st.binary())
+members = st.builds(
+    StoredMember, text, st.none() | text, text, text, st.integers(0, 9), int32, st.binary(), st.binary()
+)
+topic_ids = st.binary(min_size=16, max_size=16)
 any_record = st.one_of(
-    st.builds(OffsetCommitted, text, text, int32, int64, int32, text, int64, st.just(-1), st.binary(min_size=16, max_size=16)),
-    st.builds(OffsetCommitted, text, text, int32, int64, st.just(-1), text, int64, int64),
+    st.builds(OffsetCommitted, text, text, int32, int64, int32, text, int64, st.just(-1), topic_ids),
+    st.builds(OffsetCommitted, text, text, int32, int64, st.just(-1), text, int64, int64, st.just(ZERO_TOPIC_ID)),
     st.builds(OffsetRemoved, text, text, int32),
     st.builds(
         GroupStored,
@@ -148,6 +151,7 @@ any_record = st.one_of(
 )
 
 
+@settings(derandomize=True, max_examples=100, deadline=None)
 @given(any_record)
 def test_what_is_written_is_read_back(record: Record) -> None:
     assert decode(*encode(record)) == record

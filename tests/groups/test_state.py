@@ -31,7 +31,7 @@ LEGAL = {
 }
 
 
-@pytest.mark.parametrize(("current", "target"), itertools.product(GroupState, GroupState))
+@pytest.mark.parametrize(("current", "target"), list(itertools.product(GroupState, GroupState)))
 def test_only_the_moves_in_the_table_are_possible(current: GroupState, target: GroupState) -> None:
     if (current, target) in LEGAL:
         check_transition(current, target)

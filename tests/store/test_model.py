@@ -114,13 +114,13 @@ async def compare(world: World, script: list[tuple[int, list[Op]]]) -> None:
     assert await shown(stores[1]) == {path: node for path, node in model.nodes.items() if node[2] != 0}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(commits)
 def test_memory_follows_the_model(script: list[tuple[int, list[Op]]]) -> None:
     asyncio.run(play(lambda world: compare(world, script), MemoryWorld()))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(commits)
 def test_sqlite_follows_the_model(script: list[tuple[int, list[Op]]]) -> None:
     with tempfile.TemporaryDirectory() as directory:

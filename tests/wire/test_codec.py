@@ -18,7 +18,7 @@ from ottla.wire.api.produce import PartitionProduceData, ProduceRequest, TopicPr
 from ottla.wire.schema import Message
 from tests.wire.messages import MESSAGE_VERSIONS, message_id, structs
 
-FEW = settings(max_examples=8, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=6, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 
 every_message_version = pytest.mark.parametrize("cls, version", MESSAGE_VERSIONS, ids=message_id)
 
@@ -61,7 +61,7 @@ def mutations(valid: bytes, seed: int) -> list[bytes]:
 
 @every_message_version
 def test_garbage_is_refused_alike(cls: type[Message], version: int) -> None:
-    @settings(FEW, max_examples=5)
+    @settings(FEW, max_examples=3)
     @given(structs(cls, version), st.integers(0, 2**32), st.binary(max_size=64))
     def check(message: Message, seed: int, garbage: bytes) -> None:
         for buffer in [garbage, *mutations(codec.encode(message, version), seed)]:

@@ -103,7 +103,7 @@ in_kio = [(cls, version) for cls, version in MESSAGE_VERSIONS if cls.__name__ no
 def test_kio_reads_ours_and_we_read_kios(cls: type[Message], version: int) -> None:
     kio_type = kio_class(cls, version)
 
-    @settings(max_examples=8, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=6, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
     @given(structs(cls, version, representable))
     def check(message: Message) -> None:
         encoded = codec.encode(message, version)

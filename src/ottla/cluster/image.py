@@ -257,13 +257,10 @@ def _with_state(partition: PartitionState, path: str, node: Node | None) -> Part
         return partition._replace(
             leader=NO_LEADER, leader_epoch=NO_LEADER_EPOCH, isr=(), controller_epoch=0, version=NO_VERSION
         )
-    state = _read(path, znodes.decode_partition_state, node)
-    return partition._replace(
-        leader=state.leader,
-        leader_epoch=state.leader_epoch,
-        isr=state.isr,
-        controller_epoch=state.controller_epoch,
-        version=node.version,
+    leader, leader_epoch, isr, controller_epoch = _read(path, znodes.decode_partition_state, node)
+    _, _, _, replicas, _, adding, removing, _, _ = partition
+    return PartitionState(
+        partition.partition, leader, leader_epoch, replicas, isr, adding, removing, controller_epoch, node.version
     )
 
 

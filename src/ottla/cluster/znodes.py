@@ -112,20 +112,32 @@ def offset_path(group: str, topic: str, partition: int) -> str:
 def encode_name(name: str) -> str:
     """A name that people choose freely, as one segment of a path: everything but letters, digits, `-._~` and the angle
     brackets of `<default>` becomes `%XX`. The names that no path may hold, the empty one and dots, are escaped too."""
-    if name.strip(".") == "":
-        return "".join("%2E" for _ in name) or "%"
-    return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in name.encode(errors="surrogatepass"))
+    if not name.strip("."):
+        return "%2E" * len(name) or "%"
+    if _PLAIN.issuperset(name):
+        return name
+    return "".join(chr(byte) if chr(byte) in _PLAIN else f"%{byte:02X}" for byte in name.encode())
 
 
 def decode_name(segment: str) -> str:
+    if "%" not in segment:
+        return segment
     if segment == "%":
         return ""
     head, *rest = segment.split("%")
-    raw = head.encode() + b"".join(bytes.fromhex(part[:2]) + part[2:].encode() for part in rest)
-    return raw.decode(errors="surrogatepass")
+    try:
+        return (head.encode() + b"".join(_byte(part[:2]) + part[2:].encode() for part in rest)).decode()
+    except ValueError as error:
+        raise InvalidZnodeError(f"not an encoded name: {segment!r}") from error
 
 
-_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~<>")
+def _byte(digits: str) -> bytes:
+    if len(digits) != 2:
+        raise ValueError("two digits follow a percent sign")
+    return bytes.fromhex(digits)
+
+
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~<>")
 
 
 def _reader(kind: str) -> Callable[[Callable[[bytes], T]], Callable[[bytes], T]]:
@@ -148,6 +160,10 @@ def _encode(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
+def _decode(data: bytes) -> Any:
+    return json.loads(str(data, "utf-8"))
+
+
 def encode_broker(broker: BrokerZnode) -> bytes:
     first = broker.endpoints[0]
     value: dict[str, Any] = {
@@ -164,7 +180,7 @@ def encode_broker(broker: BrokerZnode) -> bytes:
 
 @_reader("broker")
 def decode_broker(data: bytes) -> BrokerZnode:
-    value = json.loads(data)
+    value = _decode(data)
     protocols = value.get("listener_security_protocol_map", {})
     endpoints = tuple(_endpoint(text, protocols) for text in value["endpoints"])
     if not endpoints:
@@ -196,7 +212,7 @@ def encode_topic(topic: TopicZnode) -> bytes:
 
 @_reader("topic")
 def decode_topic(data: bytes) -> TopicZnode:
-    value = json.loads(data)
+    value = _decode(data)
     partitions = _replicas_by_partition(value["partitions"])
     if not all(partition in partitions for partition in range(len(partitions))):
         raise ValueError("partitions are numbered from 0 without gaps")
@@ -235,7 +251,7 @@ def encode_partition_state(state: PartitionStateZnode) -> bytes:
 
 @_reader("partition state")
 def decode_partition_state(data: bytes) -> PartitionStateZnode:
-    value = json.loads(data)
+    value = _decode(data)
     return PartitionStateZnode(
         int(value["leader"]), int(value["leader_epoch"]), _broker_ids(value["isr"]), int(value["controller_epoch"])
     )
@@ -247,7 +263,7 @@ def encode_config(config: Mapping[str, str]) -> bytes:
 
 @_reader("config")
 def decode_config(data: bytes) -> dict[str, str]:
-    config = json.loads(data)["config"]
+    config = _decode(data)["config"]
     return {str(key): str(value) for key, value in config.items()}
 
 
@@ -264,7 +280,7 @@ def encode_controller(broker_id: int, timestamp_ms: int) -> bytes:
 
 @_reader("controller")
 def decode_controller(data: bytes) -> int:
-    return int(json.loads(data)["brokerid"])
+    return int(_decode(data)["brokerid"])
 
 
 def encode_controller_epoch(epoch: int) -> bytes:
@@ -282,7 +298,7 @@ def encode_cluster_id(cluster_id: str) -> bytes:
 
 @_reader("cluster id")
 def decode_cluster_id(data: bytes) -> str:
-    return str(json.loads(data)["id"])
+    return str(_decode(data)["id"])
 
 
 def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
@@ -298,7 +314,7 @@ def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
 
 @_reader("producer id block")
 def decode_producer_id_block(data: bytes) -> ProducerIdBlock:
-    value = json.loads(data)
+    value = _decode(data)
     return ProducerIdBlock(int(value["broker"]), int(value["block_start"]), int(value["block_end"]))
 
 

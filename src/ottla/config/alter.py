@@ -14,6 +14,7 @@ from ottla.config.client_metrics import validate_client_metrics_overrides
 from ottla.config.definition import ConfigError, Key, Kind, Update
 from ottla.config.group import validate_group_overrides
 from ottla.config.keys import BROKER_KEYS, CLIENT_METRICS_KEYS, GROUP_KEYS, TOPIC_KEYS
+from ottla.config.listeners import broker_listeners
 from ottla.config.synonyms import base_name
 from ottla.config.topic import validate_topic_overrides
 from ottla.config.values import parse
@@ -155,9 +156,12 @@ def _validate_broker(broker: BrokerConfig, overrides: Mapping[str, str], *, per_
             raise ConfigError(name, shown, f"set it for one listener, as listener.name.<listener>.{name}")
         if not per_broker and key.update is Update.PER_BROKER:
             raise ConfigError(name, shown, "it can only be set for one broker, not for all of them")
-        parse(key, text)
+        try:
+            parse(key, text)
+        except ConfigError as error:
+            raise ConfigError(name, error.value, error.reason) from None
     if per_broker:
-        BrokerConfig(broker.static, overrides, broker.cluster)
+        broker_listeners(BrokerConfig(broker.static, overrides, broker.cluster))
     else:
         BrokerConfig(broker.static, broker.per_broker, overrides)
 

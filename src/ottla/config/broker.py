@@ -151,6 +151,9 @@ def _check_together(config: BrokerConfig) -> None:
     lag = config.integer("log.cleaner.max.compaction.lag.ms")
     if config.integer("log.cleaner.min.compaction.lag.ms") > lag:
         raise ConfigError("log.cleaner.max.compaction.lag.ms", lag, "it must not be below the minimum lag")
+    codec = config.integer("offsets.topic.compression.codec")
+    if not 0 <= codec <= 4:
+        raise ConfigError("offsets.topic.compression.codec", codec, "the value must be between 0 and 4")
     queued = config.integer("queued.max.request.bytes")
     if 0 < queued < config.integer("socket.request.max.bytes"):
         raise ConfigError("queued.max.request.bytes", queued, "it must not be below socket.request.max.bytes")

@@ -34,8 +34,21 @@ _NOT_CONFIG = frozenset(
 def static_config(
     properties: str = "", environment: Mapping[str, str] | None = None, pairs: Iterable[str] = ()
 ) -> dict[str, str]:
-    """The static layer of a broker: the file's text, then the environment, then key=value pairs; later ones win."""
-    return parse_properties(properties) | from_environment(environment or {}) | from_pairs(pairs)
+    """The static layer of a broker: the file's text, then the environment, then key=value pairs; later ones win.
+
+    As in Kafka's container image, an environment that says only what to advertise also says what to listen on: the
+    same ports, on every interface.
+    """
+    from_outside = from_environment(environment or {})
+    config = parse_properties(properties) | from_outside | from_pairs(pairs)
+    if "listeners" not in config and "advertised.listeners" in from_outside:
+        config["listeners"] = ",".join(map(_everywhere, from_outside["advertised.listeners"].split(",")))
+    return config
+
+
+def _everywhere(listener: str) -> str:
+    name, _, address = listener.strip().partition("://")
+    return f"{name}://0.0.0.0:{address.rpartition(':')[2]}"
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:

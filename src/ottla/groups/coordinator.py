@@ -36,9 +36,10 @@ from ottla.model import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
 class GroupCore:
     def __init__(self, parameters: GroupParameters, new_uuid: Callable[[], str]) -> None:
         self._parameters = parameters
-        self._groups: dict[str, Group] = {}
+        self.groups: dict[str, Group] = {}
+        """To look at, not to touch."""
         self._rebalance = Rebalance(parameters)
-        self._membership = Membership(self._groups, self._rebalance, parameters, new_uuid)
+        self._membership = Membership(self.groups, self._rebalance, parameters, new_uuid)
         self._unwritten: Outcome | None = None
 
     def replay(self, record: Record) -> None:
@@ -47,8 +48,8 @@ class GroupCore:
             case OffsetCommitted():
                 self._group(record.group).offsets.put(record)
             case OffsetRemoved():
-                if record.group in self._groups:
-                    self._groups[record.group].offsets.remove(record.topic, record.partition)
+                if record.group in self.groups:
+                    self.groups[record.group].offsets.remove(record.topic, record.partition)
             case GroupStored():
                 self._group(record.group).restore(record)
             case GroupRemoved():
@@ -57,7 +58,7 @@ class GroupCore:
     def on_loaded(self, now: Now) -> Outcome:
         """The log has been replayed: give every member a whole session to find its new coordinator."""
         out = self._begin()
-        for group in self._groups.values():
+        for group in self.groups.values():
             for member in group.members.values():
                 self._rebalance.await_heartbeat(group, member, member.session_timeout_ms, now, out)
             if len(group.members) > self._parameters.group_max_size:
@@ -83,11 +84,11 @@ class GroupCore:
     def unload(self, now: Now) -> Outcome:
         """Another broker coordinates these groups from now on."""
         out = Outcome()
-        for group in self._groups.values():
+        for group in self.groups.values():
             group.transition(DEAD, now)
             for member in group.members.values():
                 dismiss(group, member, ErrorCode.NOT_COORDINATOR, member.member_id, out)
-        self._groups.clear()
+        self.groups.clear()
         return out
 
     def join(self, token: Token, command: Join, now: Now) -> Outcome:
@@ -113,14 +114,14 @@ class GroupCore:
 
     def timer_fired(self, key: TimerKey, now: Now) -> Outcome:
         out = self._begin()
-        group = self._groups.get(key.group_id)
+        group = self.groups.get(key.group_id)
         if group is not None:
             self._rebalance.timer_fired(key.kind, group, key.member_id, now, out)
         return self._end(out)
 
     def commit_offsets(self, token: Token, command: Commit, now: Now) -> Outcome:
         out = self._begin()
-        group = self._groups.get(command.group_id)
+        group = self.groups.get(command.group_id)
         error = _check_commit(group, command)
         if error is not ErrorCode.NONE:
             out.reply(token, CommitResult((error,) * len(command.partitions)))
@@ -142,16 +143,16 @@ class GroupCore:
         self, group_id: str, topic: str, partition: int, topic_id: TopicId = ZERO_TOPIC_ID
     ) -> OffsetCommitted | None:
         """None when nothing is committed, or only to an earlier topic of that name."""
-        group = self._groups.get(group_id)
+        group = self.groups.get(group_id)
         return None if group is None else group.offsets.get(topic, partition, topic_id)
 
     def fetch_all_offsets(self, group_id: str) -> list[OffsetCommitted]:
-        group = self._groups.get(group_id)
+        group = self.groups.get(group_id)
         return [] if group is None else list(group.offsets)
 
     def delete_offsets(self, token: Token, group_id: str, partitions: Sequence[TopicPartition]) -> Outcome:
         out = self._begin()
-        group = self._groups.get(group_id)
+        group = self.groups.get(group_id)
         if group is None:
             out.reply(token, DeleteOffsetsResult(ErrorCode.GROUP_ID_NOT_FOUND))
         elif group.state is not EMPTY and not group.uses_consumer_protocol:
@@ -172,7 +173,7 @@ class GroupCore:
     def expire_offsets(self, now: Now) -> Outcome:
         """Called now and then: drops offsets past their retention, and empty groups that have none left."""
         out = self._begin()
-        for group in self._groups.values():
+        for group in self.groups.values():
             expired = [committed for committed in group.offsets if self._is_expired(group, committed, now)]
             out.records += [OffsetRemoved(group.group_id, gone.topic, gone.partition) for gone in expired]
             if group.state is EMPTY and len(expired) == len(group.offsets):
@@ -187,13 +188,13 @@ class GroupCore:
     def on_topics_deleted(self, topics: Mapping[str, TopicId]) -> Outcome:
         """Offsets of a topic that is gone must not greet the next one of its name."""
         out = self._begin()
-        for group in self._groups.values():
+        for group in self.groups.values():
             for gone in group.offsets.of_deleted_topics(topics):
                 out.records.append(OffsetRemoved(group.group_id, gone.topic, gone.partition))
         return self._end(out)
 
     def describe(self, group_id: str) -> DescribedGroup:
-        group = self._groups.get(group_id)
+        group = self.groups.get(group_id)
         if group is None:
             return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, DEAD.value)
         protocol = group.protocol if group.state is STABLE else None
@@ -222,7 +223,7 @@ class GroupCore:
         types = {group_type.lower() for group_type in types}
         return [
             ListedGroup(group.group_id, group.protocol_type or "", group.state.value, group.type)
-            for group in self._groups.values()
+            for group in self.groups.values()
             if (not states or group.state.value.lower() in states) and (not types or group.type in types)
         ]
 
@@ -233,7 +234,7 @@ class GroupCore:
         return self._end(out)
 
     def _delete_group(self, group_id: str, out: Outcome) -> ErrorCode:
-        group = self._groups.get(group_id)
+        group = self.groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if group.state is not EMPTY:
@@ -259,13 +260,13 @@ class GroupCore:
 
     def _group(self, group_id: str) -> Group:
         """Offsets may be committed without any membership: such a group is made by its first offset."""
-        group = self._groups.get(group_id)
+        group = self.groups.get(group_id)
         if group is None:
-            group = self._groups[group_id] = Group(group_id)
+            group = self.groups[group_id] = Group(group_id)
         return group
 
     def _remove_group(self, group_id: str) -> None:
-        group = self._groups.pop(group_id, None)
+        group = self.groups.pop(group_id, None)
         if group is not None and len(group.offsets):
             # Offsets have tombstones of their own; until these come, the offsets belong to a group without members.
             self._group(group_id).offsets = group.offsets

@@ -133,7 +133,7 @@ class SqliteFile:
 REASONS: dict[int, str] = {
     sqlite3.SQLITE_BUSY: "is locked by another process",
     sqlite3.SQLITE_READONLY: "cannot be written: the file or its directory is read-only",
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened: its directory is missing or not accessible",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: the file is not accessible or its directory is missing",
     sqlite3.SQLITE_NOTADB: "is damaged: it is not a database",
     sqlite3.SQLITE_CORRUPT: "is damaged: its pages do not fit together",
     sqlite3.SQLITE_FULL: "cannot be written: the disk is full",

@@ -33,8 +33,7 @@ class SqliteWork:
             return self._poll(functions)
         with self._file.writing(durable=mode is Mode.WRITE):
             results = self._results(functions)
-        with self._file.reading():
-            return Outcome(results, self.tree.newly_changed_paths())
+        return Outcome(results, self._changed())
 
     def commit(self, ops: Sequence[Op], session: int | None) -> list[int]:
         if session is None or not self.sessions.is_alive(session):
@@ -53,6 +52,14 @@ class SqliteWork:
             outcome = Outcome(self._results(functions), self.tree.newly_changed_paths())
         self._data_version = version
         return outcome
+
+    def _changed(self) -> list[str] | None:
+        """The work is done and must not look failed now, so when this cannot be read, everything may have changed."""
+        try:
+            with self._file.reading():
+                return self.tree.newly_changed_paths()
+        except StoreError:
+            return None
 
     def _results(self, functions: "Sequence[Function]") -> list[Any]:
         """A commit that conflicts changed nothing, so it does not spoil its neighbours in the transaction."""
