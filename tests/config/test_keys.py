@@ -8,7 +8,7 @@ from ottla.config.checks import ListOf, OneOf, Range
 from ottla.config.definition import Key, Update
 from ottla.config.keys import BROKER_KEYS, BROKER_SUBJECTS, CLIENT_METRICS_KEYS, GROUP_KEYS, TOPIC_KEYS
 from ottla.config.values import format_value, parse
-from tests.config.facts import KEYS
+from tests.config.facts import FIXED_AT_START, KEYS
 
 TABLES: dict[str, Mapping[str, Key]] = {
     "broker": BROKER_KEYS,
@@ -94,7 +94,10 @@ def test_only_declared_defaults_differ() -> None:
 
 def test_what_can_change_at_run_time_is_kafkas_list() -> None:
     words = {"per-broker": Update.PER_BROKER, "cluster-wide": Update.CLUSTER_WIDE}
+    assert {BROKER_KEYS[name].update for name in FIXED_AT_START} == {Update.READ_ONLY}
     for name, fact in KEYS["broker"].items():
+        if name in FIXED_AT_START:
+            continue
         assert BROKER_KEYS[name].update is words.get(fact.get("update", ""), Update.READ_ONLY), name
     for name in RUN_TIME_ONLY:
         assert BROKER_KEYS[name].update is Update.CLUSTER_WIDE

@@ -133,14 +133,16 @@ class LogMachine(RuleBasedStateMachine):
     def truncate(self, data: st.DataObject) -> None:
         offset = data.draw(st.integers(max(0, self.start - 5), self.end))
         self.log.truncate_to(offset)
+        kept = [item for item in self.batches if item.last < offset]
+        assert self.log.end_offset <= offset
         self._cut(self.log.end_offset)
-        assert self.end <= offset
-        assert self.end == offset or any(item.base <= offset <= item.last for item in self.lost)
+        assert [item.base for item in self.batches] == [item.base for item in kept]
         self.epoch += 1
         self.sequence = 0
+        # A truncation that is not synced may be undone by a power loss, as any change.
+        self.sync()
 
     def _cut(self, end: int) -> None:
-        self.lost = [item for item in self.batches if item.last >= end]
         self.batches = [item for item in self.batches if item.last < end]
         self.end = end
         self.start = min(self.start, end)

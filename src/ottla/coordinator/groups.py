@@ -16,6 +16,7 @@ from ottla.groups.parameters import GroupParameters
 from ottla.groups.placement import partition_for
 from ottla.groups.records import decode, encode
 from ottla.model import GROUP_OFFSETS_TOPIC
+from ottla.records.format import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -107,7 +108,9 @@ class GroupCoordinator:
 
     def _new_shell(self, partition: Partition, config: BrokerConfig) -> Shell[GroupCore]:
         core = GroupCore(_parameters(config), lambda: str(uuid.uuid4()))
-        journal: Journal = PartitionJournal(partition, self._clock, encode)
+        journal: Journal = PartitionJournal(
+            partition, self._clock, encode, Codec(config.integer("offsets.topic.compression.codec"))
+        )
         if _offsets_in_store(config):
             journal = StoreJournal(self._store, journal)
         return Shell(partition, core, journal, self._clock, decode)

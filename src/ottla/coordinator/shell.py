@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.effects import Now, Outcome, Reply, SetTimer, TimerKey
 from ottla.records.builder import NewRecord, build_batch
+from ottla.records.format import Codec
 from ottla.records.header import iter_headers
 from ottla.records.reader import read_records
 
@@ -55,16 +56,21 @@ class PartitionJournal:
     """The partition itself, one batch per decision, so that a decision is never half written."""
 
     def __init__(
-        self, partition: Partition, clock: Clock, encode: Callable[[Record], tuple[bytes, bytes | None]]
+        self,
+        partition: Partition,
+        clock: Clock,
+        encode: Callable[[Record], tuple[bytes, bytes | None]],
+        codec: Codec,
     ) -> None:
         self._partition = partition
         self._clock = clock
         self._encode = encode
+        self._codec = codec
 
     def write(self, records: Sequence[Record]) -> asyncio.Future[None] | None:
         now_ms = self._clock.time_ms()
         rows = [NewRecord(key=key, value=value, timestamp=now_ms) for key, value in map(self._encode, records)]
-        return self._partition.append(memoryview(build_batch(rows))).wait
+        return self._partition.append(memoryview(build_batch(rows, codec=self._codec))).wait
 
 
 class Shell(Generic[CoreT]):

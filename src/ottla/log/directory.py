@@ -231,7 +231,9 @@ class LogDirectory:
 
 def _lock(disk: Disk, path: str, lock: contextlib.ExitStack) -> None:
     try:
-        disk.make_directory(path)
+        if not disk.exists(path):
+            disk.make_directory(path)
+            disk.sync_directory(os.path.dirname(path))
         lock.enter_context(disk.lock(f"{path}/{LOCK}"))
     except BlockingIOError:
         raise LogDirectoryError(f"log directory {path} is in use by another process") from None

@@ -414,7 +414,7 @@ class Log:
     # Truncation, by followers
 
     def truncate_to(self, offset: int) -> None:
-        """Cut the log so that it ends at an offset, or before the batch that holds it. Raises KafkaError, OSError."""
+        """Cut the log after the last batch that ends before an offset. Raises KafkaError, OSError."""
         if offset >= self.end_offset:
             return
         if offset <= self._bases[0]:
@@ -427,17 +427,15 @@ class Log:
         segment = self._segments[keep - 1]
         try:
             found = segment.find(offset)
+            self._remove_segments(keep, len(self._segments))
+            self._active = segment
+            if segment in self._rolled:
+                self._rolled.remove(segment)
+            if found is not None:
+                segment.truncate(found[0], offset)
+            self._ends_at(segment.end_offset())
         except DamagedBatch as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is damaged {error}") from error
-        self._remove_segments(keep, len(self._segments))
-        self._active = segment
-        if segment in self._rolled:
-            self._rolled.remove(segment)
-        if found is not None:
-            position, header = found
-            offset = min(offset, header.base_offset)
-            segment.truncate(position, offset)
-        self._ends_at(offset)
         self.replay_producers()
 
     def truncate_fully(self, new_start: int) -> None:

@@ -147,11 +147,10 @@ class _Recovery:
         self._complete_indexes(self._segments)
         last = self._segments[-1]
         try:
-            header = last.last_header()
+            return last.end_offset()
         except DamagedBatch as error:
             logger.error("%s: %s is damaged %s, although it was closed", self._log, last.path(), error)
             return None
-        return last.base_offset if header is None else header.next_offset
 
     def run(self, recovery_point: int, epochs: LeaderEpochs) -> int:
         """Check the tail of the log and cut what is torn off it. Returns the end offset."""

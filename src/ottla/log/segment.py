@@ -177,7 +177,7 @@ class Segment:
         self.time_index.sync()
 
     def truncate(self, position: int, end_offset: int) -> None:
-        """Keep the batches before a position, which is where the batch at `end_offset` began."""
+        """Keep the batches before a position, all of which end before an offset."""
         relative = end_offset - self.base_offset
         self._with_indexes(lambda: self._truncate_indexes(relative))
         self.file().truncate(position)
@@ -233,13 +233,13 @@ class Segment:
                 break
         return end, next_offset
 
-    def last_header(self) -> BatchHeader | None:
-        """The header of the last batch. Raises DamagedBatch."""
-        last = None
+    def end_offset(self) -> int:
+        """The offset after that of the last record. Raises DamagedBatch."""
+        end = self.base_offset
         if self.size:
             for _, header in self.headers(self._position_before(1, self.size)):
-                last = header
-        return last
+                end = header.next_offset
+        return end
 
     def first_at_or_after(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
         """The first record, from an offset on, not older than a timestamp. Raises DamagedBatch, InvalidBatch."""

@@ -37,6 +37,7 @@ class SqliteTree:
         revision, forgotten = self._execute("SELECT revision, forgotten FROM progress").fetchone()
         if since <= 0 or since < forgotten:
             return Changes(revision, dict(self.read(prefixes)), True)
+        # A path that was removed and made again is in both tables, and the second look is the right one.
         changed: dict[str, Node | None] = {}
         for (path,) in self._execute("SELECT path FROM removed WHERE changed > ?", since):
             changed[path] = None
@@ -69,7 +70,6 @@ class SqliteTree:
                 self._execute("DELETE FROM node WHERE path = ?", path)
                 self._execute("INSERT OR REPLACE INTO removed VALUES (?, ?)", path, revision)
             else:
-                self._execute("DELETE FROM removed WHERE path = ?", path)
                 self._execute("INSERT OR REPLACE INTO node VALUES (?, ?, ?, ?, ?, ?, ?)",
                               path, parent_of(path), *node, revision)  # fmt: skip
 

@@ -30,7 +30,7 @@ class Tree(Protocol):
 def decide(tree: Tree, ops: Sequence[Op], session: int, revision: int) -> tuple[dict[str, Node | None], list[int]]:
     """The nodes to write (None: to remove) and the version after each operation; the tree itself is only read.
 
-    Each operation sees what the ones before it did. Parents come before their children in the writes.
+    Each operation sees what the ones before it did.
     """
     draft = _Draft(tree, session, revision)
     versions = []
@@ -87,8 +87,6 @@ class _Draft:
         return 0
 
     def _add(self, path: str, node: Node) -> None:
-        # A path deleted earlier in this draft moves to the end, so that parents stay before children.
-        self.writes.pop(path, None)
         self.writes[path] = node
         self._added.setdefault(parent_of(path), set()).add(path)
 

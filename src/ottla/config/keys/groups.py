@@ -42,7 +42,7 @@ KEYS = (
         effect=SERVED),
     Key("offsets.commit.timeout.ms", INT, "5000", HIGH,
         "How long a commit waits until the replicas of the offsets topic have it.",
-        at_least(1), effect=SERVED),
+        at_least(1)),
     Key("offsets.load.buffer.size", INT, "5242880", HIGH,
         "Bytes read at a time when a coordinator loads offsets.",
         at_least(1)),

@@ -64,7 +64,7 @@ KEYS = (
         at_least(1), effect=SERVED),
     Key("log.initial.task.delay.ms", LONG, "30000", LOW,
         "How long after the start the periodic work on logs begins.",
-        at_least(0), effect=SERVED, internal=True),
+        at_least(0), internal=True),
     Key("log.cleanup.policy", LIST, "delete", MEDIUM,
         "What happens to old records: delete them, compact them by key, both, or neither when empty.",
         ListOf("compact", "delete"), update=CLUSTER_WIDE, effect=SERVED),

@@ -21,7 +21,7 @@ KEYS = (
         effect=SERVED),
     Key("min.insync.replicas", INT, "1", HIGH,
         "How many replicas must have a batch before acks=all is answered; fewer in sync refuse the write.",
-        at_least(1), update=CLUSTER_WIDE, effect=SERVED),
+        at_least(1), update=CLUSTER_WIDE),
     Key("unclean.leader.election.enable", BOOLEAN, "false", HIGH,
         "Whether a replica that is behind may lead when no other is left, losing records.",
         update=CLUSTER_WIDE),

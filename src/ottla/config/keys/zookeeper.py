@@ -2,20 +2,17 @@
 
 from ottla.config.checks import at_least
 from ottla.config.definition import Key
-from ottla.config.keys.words import BOOLEAN, HIGH, INT, MEDIUM, SERVED, STRING
+from ottla.config.keys.words import BOOLEAN, HIGH, INT, MEDIUM, STRING
 
 # fmt: off
 # A table reads better with two or three lines for each key than with one for each argument.
 KEYS = (
     Key("zookeeper.connect", STRING, None, HIGH,
-        "The ZooKeeper servers as host:port,host:port/chroot; unset keeps coordination in a local file.",
-        effect=SERVED),
+        "The ZooKeeper servers as host:port,host:port/chroot; unset keeps coordination in a local file."),
     Key("zookeeper.session.timeout.ms", INT, "18000", HIGH,
-        "How long ZooKeeper hears nothing from a broker before it counts as gone.",
-        effect=SERVED),
+        "How long ZooKeeper hears nothing from a broker before it counts as gone."),
     Key("zookeeper.connection.timeout.ms", INT, None, HIGH,
-        "How long connecting to ZooKeeper may take; unset means zookeeper.session.timeout.ms.",
-        effect=SERVED),
+        "How long connecting to ZooKeeper may take; unset means zookeeper.session.timeout.ms."),
     Key("zookeeper.max.in.flight.requests", INT, "10", HIGH,
         "How many requests to ZooKeeper may be unanswered at once.",
         at_least(1)),
