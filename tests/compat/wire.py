@@ -57,7 +57,11 @@ class Connection:
         return reply
 
     def send_frame(self, frame: bytes) -> None:
-        self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+        self.send_bytes(struct.pack(">i", len(frame)) + frame)
+
+    def send_bytes(self, data: bytes) -> None:
+        """Whatever a test wants on the wire, framed or not."""
+        self._socket.sendall(data)
 
     def receive_frame(self) -> bytes:
         (size,) = struct.unpack(">i", self._receive_exactly(4))

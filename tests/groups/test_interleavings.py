@@ -13,7 +13,7 @@ from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import GroupRemoved, GroupStored
 from ottla.groups.results import CommitResult, JoinResult
 from ottla.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
-from ottla.model import TopicPartition
+from ottla.model import ZERO_TOPIC_ID, TopicPartition
 from tests.groups.shell import Shell, protocols
 
 GROUP = "g"
@@ -29,12 +29,15 @@ picks = st.integers(0, 7)
 
 
 class Interleavings(RuleBasedStateMachine):
-    @initialize(delay=st.sampled_from([0, 3_000]), size=st.sampled_from([2, 100]))
-    def start(self, delay: int, size: int) -> None:
+    @initialize(delay=st.sampled_from([0, 3_000]), size=st.sampled_from([2, 100]), members=st.integers(0, 3))
+    def start(self, delay: int, size: int, members: int) -> None:
         self.shell = Shell(GroupParameters(group_initial_rebalance_delay_ms=delay, group_max_size=size))
         self.member_ids: list[tuple[str, str | None]] = []
         self.committed: dict[TopicPartition, int] = {}
         self.last_generation = 0
+        for _ in range(members):
+            self.join(None, OFFERS[0], 20_000, 30_000, 3)
+        self.settle()
 
     @property
     def group(self) -> Group | None:
@@ -97,6 +100,16 @@ class Interleavings(RuleBasedStateMachine):
         for pick in range(len(self.group.members) if self.group else 0):
             self.sync(pick, 0)
 
+    @rule()
+    def settle(self) -> None:
+        """What well-behaved clients do: join when they are told to, sync when they have joined."""
+        group = self.group
+        if group is not None and group.state is PREPARING_REBALANCE:
+            self.everybody_joins_again()
+        while group is not None and group.state is PREPARING_REBALANCE and group.members and self.shell.timers:
+            self.shell.fire_next()
+        self.everybody_syncs()
+
     @rule(pick=picks)
     def heartbeat(self, pick: int) -> None:
         group = self.group
@@ -126,23 +139,18 @@ class Interleavings(RuleBasedStateMachine):
         if result.errors == (ErrorCode.NONE,):
             self.committed[partition] = offset
 
-    @rule(partition=partitions)
-    def delete_offset(self, partition: TopicPartition) -> None:
-        self.shell.delete_offsets(partition)
-        self.forget_removed()
-
-    @rule()
-    def delete_group(self) -> None:
-        self.shell.delete_groups(GROUP)
-        self.forget_removed()
-
-    @rule()
-    def expire(self) -> None:
-        self.shell.expire_offsets()
-        self.forget_removed()
-
-    def forget_removed(self) -> None:
-        """Deletions are checked by the traces; here it is enough that what they leave stays."""
+    @rule(what=st.sampled_from(["offset", "group", "expired", "topic"]), partition=partitions)
+    def delete(self, what: str, partition: TopicPartition) -> None:
+        match what:
+            case "offset":
+                self.shell.delete_offsets(partition)
+            case "group":
+                self.shell.delete_groups(GROUP)
+            case "expired":
+                self.shell.expire_offsets()
+            case "topic":
+                self.shell.perform(self.shell.core.on_topics_deleted({partition.topic: ZERO_TOPIC_ID}))
+        # What deletions do is checked elsewhere; here it is enough that what they leave stays.
         left = {(it.topic, it.partition) for it in self.shell.core.fetch_all_offsets(GROUP)}
         self.committed = {where: offset for where, offset in self.committed.items() if where in left}
 

@@ -16,6 +16,7 @@ from ottla.cluster.adoption import adopt_topics, begin_new_epochs
 from ottla.cluster.configs import replace_configs
 from ottla.cluster.elections import ElectionType, elect_leader
 from ottla.cluster.image import IMAGE_PREFIXES, ClusterImage, Entity, TopicState
+from ottla.cluster.znodes import InvalidZnodeError
 from ottla.config.definition import ConfigError
 from ottla.config.topic import validate_topic_overrides
 from ottla.errors import ErrorCode, KafkaError
@@ -61,7 +62,13 @@ class Controller:
 
     def _changed(self) -> None:
         if self._refreshing is None or self._refreshing.done():
-            self._refreshing = asyncio.ensure_future(self.refresh())
+            self._refreshing = asyncio.ensure_future(self._follow())
+
+    async def _follow(self) -> None:
+        try:
+            await self.refresh()
+        except (StoreError, InvalidZnodeError) as error:
+            log.error("the cluster's state cannot be read, the last known one stays in force: %s", error)
 
     async def refresh(self) -> None:
         changes = await self._store.read_changes(self.image.revision, *IMAGE_PREFIXES)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ottla.cluster.znodes import BrokerZnode, Endpoint
+from ottla.cluster.znodes import BrokerZnode, Endpoint, InvalidZnodeError
 from ottla.config.listeners import advertised_listeners, broker_listeners
 from ottla.config.topic import topic_config
 from ottla.controller.controller import Controller
@@ -65,11 +66,12 @@ class BrokerServer:
         self._id = config.integer("node.id")
         self._directories: list[LogDirectory] = []
         self._closing = contextlib.AsyncExitStack()
+        self._rejoining: asyncio.Future[None] | None = None
 
     async def start(self) -> None:
         try:
             await self._start()
-        except (StoreError, LogDirectoryError, BrokerIdTakenError) as error:
+        except (StoreError, LogDirectoryError, BrokerIdTakenError, InvalidZnodeError) as error:
             await self._closing.aclose()
             raise StartupError(str(error)) from error
         except BaseException:
@@ -77,6 +79,8 @@ class BrokerServer:
             raise
 
     async def stop(self) -> None:
+        if self._rejoining is not None:
+            self._rejoining.cancel()
         await self._closing.aclose()
 
     async def _start(self) -> None:
@@ -198,6 +202,24 @@ class BrokerServer:
             self.addresses[listener.name] = address
         await register(store, self._id, self._registration())
         await broker.controller.refresh()
+        store.on_session_lost(lambda: self._session_lost(store, broker.controller))
+
+    def _session_lost(self, store: Store, controller: Controller) -> None:
+        """After a long pause, of the machine for example, the store may have given this broker up: join again."""
+        log.warning("the session with the store is lost; joining again")
+        self._rejoining = asyncio.ensure_future(self._rejoin(store, controller))
+
+    async def _rejoin(self, store: Store, controller: Controller) -> None:
+        while True:
+            try:
+                await store.start()
+                await seek_controller_seat(controller, store, self._id, self._world.clock)
+                await register(store, self._id, self._registration())
+                await controller.refresh()
+                return
+            except (StoreError, BrokerIdTakenError) as error:
+                log.error("cannot join the cluster again, will try in a second: %s", error)
+                await asyncio.sleep(1)
 
     def _registration(self) -> BrokerZnode:
         config = self._config

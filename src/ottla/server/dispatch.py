@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 from ottla.handlers.api_versions import unsupported_version
 from ottla.handlers.context import Broker, CloseConnectionError, Context, Reply
 from ottla.handlers.registry import HANDLERS
+from ottla.wire.api import API_VERSIONS, PRODUCE
 from ottla.wire.codec import decode, encode_parts
 from ottla.wire.framing import RequestHeader, frame, parse_request_header, response_header
 
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from ottla.env.network import Address, Part
     from ottla.wire.schema import Response
 
-_API_VERSIONS = 18
+MAX_REQUEST_WITHOUT_RECORDS = 8 << 20
+"""Two bytes on the wire can become a hundred in memory, so only records may fill `socket.request.max.bytes`."""
 
 
 def handle(
@@ -27,9 +29,11 @@ def handle(
         raise CloseConnectionError(f"API {header.api_key} is not served")
     version = header.api_version
     if not served.api.min_version <= version <= served.api.max_version:
-        if header.api_key == _API_VERSIONS:
+        if header.api_key == API_VERSIONS.key:
             return header._replace(api_version=0), unsupported_version()
         raise CloseConnectionError(f"{served.api.name} version {version} is not served")
+    if len(request) > MAX_REQUEST_WITHOUT_RECORDS and header.api_key != PRODUCE.key:
+        raise CloseConnectionError(f"a {served.api.name} request of {len(request)} bytes")
     # Bytes behind the body are left alone, as in Kafka: librdkafka sends some with Metadata 11 and up.
     message, _ = decode(served.request, request, version, header.body_position)
     context = Context(header.api_key, version, header.client_id, listener, local, peer)
