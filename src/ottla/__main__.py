@@ -1,5 +1,7 @@
 """`python -m ottla` is the `ottla` command."""
 
+import sys
+
 from ottla.cli.main import main
 
-main()
+sys.exit(main())

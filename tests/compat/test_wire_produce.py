@@ -10,14 +10,8 @@ from kio.schema.errors import ErrorCode
 from tests.compat import batches
 from tests.compat.confluent_client import produce, values
 from tests.compat.conftest import MakeTopic
-from tests.compat.wire import Connection, connect
-from tests.compat.wire_requests import fetch_one, produce_one, topic_id_of
-
-
-def new_producer(connection: Connection) -> tuple[int, int]:
-    reply = connection.call("init_producer_id", 4, transactional_id=None, transaction_timeout=timedelta(seconds=60))
-    assert reply.error_code is ErrorCode.none
-    return reply.producer_id, reply.producer_epoch
+from tests.compat.wire import connect
+from tests.compat.wire_requests import fetch_one, new_producer, produce_one, topic_id_of
 
 
 def test_producer_ids_are_never_given_twice(bootstrap: str) -> None:

@@ -98,8 +98,10 @@ def build(schema: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _empty(hint: Any) -> Any:
-    """kio knows no default for lists and booleans; the protocol's are empty and false."""
-    return False if hint is bool else ()
+    """kio knows only the defaults that a schema spells out; the protocol's own are null, zero, false and empty."""
+    if isinstance(hint, types.UnionType):
+        return None
+    return () if typing.get_origin(hint) is tuple else hint(0)
 
 
 def _convert(hint: Any, value: Any) -> Any:

@@ -4,6 +4,9 @@ import uuid
 from datetime import timedelta
 from typing import Any
 
+from kio.schema.errors import ErrorCode
+
+from tests.compat.deadlines import eventually
 from tests.compat.wire import Connection
 
 LARGE = 50_000_000
@@ -24,6 +27,17 @@ def produce_one(
     )
     [answer] = reply.responses[0].partition_responses
     return answer
+
+
+def new_producer(connection: Connection) -> tuple[int, int]:
+    """A producer id and epoch; a broker that has just started may need a moment before it gives them out."""
+
+    def asked() -> Any:
+        reply = connection.call("init_producer_id", 4, transactional_id=None, transaction_timeout=timedelta(seconds=60))
+        return reply if reply.error_code is ErrorCode.none else None
+
+    reply = eventually(asked)
+    return reply.producer_id, reply.producer_epoch
 
 
 def fetch(connection: Connection, version: int = 12, *, wait_ms: int = 0, min_bytes: int = 1, **fields: Any) -> Any:

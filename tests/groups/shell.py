@@ -11,7 +11,7 @@ from ottla.groups.coordinator import GroupCore
 from ottla.groups.effects import Now, Outcome, Reply, SetTimer, TimerKey
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import Record
-from ottla.groups.results import Result
+from ottla.groups.results import JoinResult, Result
 from ottla.model import TopicPartition
 
 WALL_START_MS = 1_700_000_000_000
@@ -197,7 +197,7 @@ class Shell:
         self.fire_next()
         while any(token not in self.replies for token in joins):
             self.fire_next()
-        members = [self.replies[token].member_id for token in joins]  # type: ignore[union-attr]
+        members = [result.member_id for result in map(self.replies.get, joins) if isinstance(result, JoinResult)]
         for member in reversed(members):
             self.sync(member, 1, {name: name.encode() for name in members}, group_id=group_id)
         return members

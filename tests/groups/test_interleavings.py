@@ -17,7 +17,11 @@ from ottla.model import ZERO_TOPIC_ID, TopicPartition
 from tests.groups.shell import Shell, protocols
 
 GROUP = "g"
-OFFERS = [protocols("range"), protocols("range", "sticky"), protocols("sticky", "range", topics=("views",))]
+OFFERS = [
+    protocols("range"),
+    protocols("range", "sticky", "range"),
+    protocols("sticky", "range", topics=("views",)),
+]
 PARTITIONS = [TopicPartition("clicks", 0), TopicPartition("clicks", 1), TopicPartition("views", 0)]
 
 offers = st.sampled_from(OFFERS)

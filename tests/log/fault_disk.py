@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 import random
 from collections.abc import Iterator
 
@@ -17,17 +18,16 @@ class Node:
         self.modified_ms = 0
 
     def lose_power(self, chance: random.Random) -> None:
-        """Keep what was synced. Of the rest keep nothing, a torn part, all, or all with a hole of zeros in it."""
+        """Undo what was done since the last sync, or keep a torn part of it, or all, or all with a hole of zeros."""
         durable, data = self.durable, bytes(self.data)
+        safe = len(os.path.commonprefix([durable, data]))
         outcome = chance.randrange(4)
         if outcome == 0:
             data = durable
-        elif not data.startswith(durable):
-            data = data[: chance.randint(0, len(data))] if outcome == 1 else data
         elif outcome == 1:
-            data = data[: chance.randint(len(durable), len(data))]
-        elif outcome == 2 and len(data) > len(durable):
-            start = chance.randint(len(durable), len(data) - 1)
+            data = data[: chance.randint(safe, len(data))]
+        elif outcome == 2 and len(data) > safe:
+            start = chance.randint(safe, len(data) - 1)
             stop = chance.randint(start, len(data))
             data = data[:start] + bytes(stop - start) + data[stop:]
         self.data = bytearray(data)

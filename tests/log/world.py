@@ -101,7 +101,7 @@ def content(read: LogRead) -> bytes:
 def read_all(log: Log, offset: int | None = None) -> bytes:
     """Everything from an offset to the end, read as a consumer does."""
     offset = log.log_start_offset if offset is None else offset
-    parts = []
+    parts: list[bytes] = []
     while True:
         read = log.read(offset, 1 << 20, log.end_offset)
         if not read.size:

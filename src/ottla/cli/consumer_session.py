@@ -2,9 +2,11 @@
 
 import io
 import select
+import signal
 import sys
 import time
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
@@ -16,6 +18,10 @@ from ottla.cli.record_printer import RecordPrinter
 
 IDLE_SECONDS = 0.1
 """How long one poll waits: the longest a Ctrl-C or a reader that went away can go unnoticed."""
+
+FETCH_WAIT_MS = 50
+"""A broker may hold back an empty answer for so long. The end of a topic is such an answer, and one request for empty
+partitions keeps the first request for full ones waiting, so Kafka's half second would be felt."""
 
 NAMED_OFFSETS = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
 
@@ -38,6 +44,28 @@ class Limits:
     max_messages: int | None
     idle_seconds: float | None
     exit_at_end: bool
+
+
+class _StopSignals:
+    """Turns the first Ctrl-C or SIGTERM into a request, so that a record is never taken without being printed."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "_StopSignals":
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._request)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _request(self, _number: int, _frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
 
 
 class ConsumerSession:
@@ -67,24 +95,25 @@ class ConsumerSession:
         self._consumer.assign([TopicPartition(self._topic, number, offset) for number in wanted])
 
     def run(self) -> None:
-        """Print until a limit is reached or nobody reads any more. Output is flushed whenever no record is waiting."""
+        """Print until a limit is reached, a signal asks to stop, or nobody reads any more."""
         last_message = time.monotonic()
-        while not self._finished(time.monotonic() - last_message):
-            message = self._consumer.poll(0)
-            if message is None:
-                sys.stdout.flush()
-                if _reader_is_gone():
-                    return
-                message = self._consumer.poll(IDLE_SECONDS)
-            self._tell_of_outage()
-            if message is None:
-                continue
-            if message.error() is not None:
-                self._on_error(message)
-                continue
-            self._printer.print(message)
-            self._at_end.discard(message.partition())
-            last_message = time.monotonic()
+        with _StopSignals() as stop:
+            while not stop.requested and not self._finished(time.monotonic() - last_message):
+                message = self._consumer.poll(0)
+                if message is None:
+                    sys.stdout.flush()
+                    if _reader_is_gone():
+                        return
+                    message = self._consumer.poll(IDLE_SECONDS)
+                self._tell_of_outage()
+                if message is None:
+                    continue
+                if message.error() is not None:
+                    self._on_error(message)
+                    continue
+                self._printer.print(message)
+                self._at_end.discard(message.partition())
+                last_message = time.monotonic()
 
     def close(self) -> None:
         """Commit what was read, if there is a group, and leave it, so that its other members take over at once."""
@@ -134,16 +163,13 @@ class ConsumerSession:
 
 def _settings(start: Start, limits: Limits) -> dict[str, Any]:
     named = start.offset in NAMED_OFFSETS
-    settings: dict[str, Any] = {
+    return {
         "group.id": start.group or "ottla-consume",
         "enable.auto.commit": start.group is not None,
         "auto.offset.reset": start.offset if named else "error",
         "enable.partition.eof": limits.exit_at_end,
+        "fetch.wait.max.ms": FETCH_WAIT_MS,
     }
-    if limits.exit_at_end:
-        # The end is reported with an empty answer, which a broker holds back for as long as it may.
-        settings["fetch.wait.max.ms"] = 10
-    return settings
 
 
 def _reader_is_gone() -> bool:

@@ -25,6 +25,7 @@ from ottla.store.interface import Op, Store, StoreConflictError, StoreError
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
+    from ottla.store.interface import Watch
 
 log = logging.getLogger("ottla.controller")
 
@@ -46,7 +47,9 @@ class Controller:
         self._random_bytes = random_bytes
         self._listeners: list[Callable[[ClusterImage, BrokerConfig], None]] = []
         self._deciding = asyncio.Lock()
-        self._refreshing: asyncio.Task[None] | None = None
+        self._watch: Watch | None = None
+        self._behind = False
+        self._following: asyncio.Task[None] | None = None
 
     def subscribe(self, listener: Callable[[ClusterImage, BrokerConfig], None]) -> None:
         """Call with every new image, and at once with the present one."""
@@ -58,17 +61,24 @@ class Controller:
         self._watch = self._store.watch(self._changed, *IMAGE_PREFIXES)
 
     def stop(self) -> None:
-        self._watch.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._following is not None:
+            self._following.cancel()
 
     def _changed(self) -> None:
-        if self._refreshing is None or self._refreshing.done():
-            self._refreshing = asyncio.ensure_future(self._follow())
+        self._behind = True
+        if self._following is None or self._following.done():
+            self._following = asyncio.ensure_future(self._follow())
 
     async def _follow(self) -> None:
-        try:
-            await self.refresh()
-        except (StoreError, InvalidZnodeError) as error:
-            log.error("the cluster's state cannot be read, the last known one stays in force: %s", error)
+        """A change may come while an earlier one is read, and too late to be part of it: then read once more."""
+        while self._behind:
+            self._behind = False
+            try:
+                await self.refresh()
+            except (StoreError, InvalidZnodeError) as error:
+                log.error("the cluster's state cannot be read, the last known one stays in force: %s", error)
 
     async def refresh(self) -> None:
         changes = await self._store.read_changes(self.image.revision, *IMAGE_PREFIXES)
@@ -176,18 +186,28 @@ class Controller:
     async def _decide(self, decision: Decision[T], *, commit: bool = True) -> T:
         """Decide on the image and write the decision; on the way out this broker has already acted on it."""
         async with self._deciding:
-            for _ in range(_ATTEMPTS):
-                ops, result = decision(self.image)
-                if not commit:
-                    return result
-                try:
-                    await self._store.commit(ops)
-                except StoreConflictError:
-                    await self.refresh()
-                    continue
-                except StoreError as error:
-                    log.error("the store refused a change: %s", error)
-                    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+            try:
+                return await self._decide_until_it_fits(decision, commit)
+            except StoreConflictError as error:
+                text = "the cluster changed too often to make this change; try again"
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from error
+            except StoreError as error:
+                log.error("the store refused a change: %s", error)
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+
+    async def _decide_until_it_fits(self, decision: Decision[T], commit: bool) -> T:
+        attempts = 0
+        while True:
+            ops, result = decision(self.image)
+            if not commit:
+                return result
+            try:
+                await self._store.commit(ops)
+            except StoreConflictError:
+                attempts += 1
+                if attempts == _ATTEMPTS:
+                    raise
+                await self.refresh()
+            else:
                 await self.refresh()
                 return result
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the cluster changed too often to make this change; try again")

@@ -135,7 +135,7 @@ class Group:
         self.members[member.member_id] = member
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
-        self._supporters.update(name for name, _ in member.protocols)
+        self._supporters.update(_names(member.protocols))
         if self.leader not in self.members:
             self.leader = member.member_id
         self.pending_join.discard(member.member_id)
@@ -147,7 +147,7 @@ class Group:
         member = self.members.pop(member_id, None)
         if member is None:
             return None
-        self._supporters.subtract(name for name, _ in member.protocols)
+        self._supporters.subtract(_names(member.protocols))
         if member.join_token is not None:
             self.awaiting_join -= 1
         if member.group_instance_id is not None:
@@ -165,8 +165,8 @@ class Group:
             self.leader = new.member_id
 
     def update_protocols(self, member: Member, protocols: tuple[Protocol, ...]) -> None:
-        self._supporters.subtract(name for name, _ in member.protocols)
-        self._supporters.update(name for name, _ in protocols)
+        self._supporters.subtract(_names(member.protocols))
+        self._supporters.update(_names(protocols))
         member.protocols = protocols
 
     def park_join(self, member: Member, token: Token) -> Token | None:
@@ -318,6 +318,11 @@ class Group:
         if self.state is STABLE and self.subscribed_topics is not None and not self.is_subscribed_to(committed.topic):
             return committed.commit_timestamp_ms
         return None
+
+
+def _names(protocols: tuple[Protocol, ...]) -> set[str]:
+    """A name that a client lists twice still counts once."""
+    return {name for name, _ in protocols}
 
 
 def _restored_member(known: Member | None, stored: StoredMember, protocol: str | None) -> Member:

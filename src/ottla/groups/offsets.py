@@ -1,6 +1,6 @@
 """The committed offsets of one group, and when they expire."""
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 
 from ottla.groups.records import OffsetCommitted
 from ottla.model import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId
@@ -20,9 +20,6 @@ class Offsets:
 
     def __len__(self) -> int:
         return sum(map(len, self._topics.values()))
-
-    def topics(self) -> Set[str]:
-        return self._topics.keys()
 
     def get(self, topic: str, partition: int, topic_id: TopicId = ZERO_TOPIC_ID) -> OffsetCommitted | None:
         """An offset committed to another topic of the same name is not this topic's offset."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import KafkaError
+from ottla.handlers.turns import in_turns
 from ottla.wire.api.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 async def handle(broker: Broker, context: Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     return CreatePartitionsResponse(
-        results=[await _grow(broker, topic, request.validate_only) for topic in request.topics]
+        results=[
+            await _grow(broker, topic, request.validate_only) async for topic in in_turns(broker.clock, request.topics)
+        ]
     )
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ottla.cluster.topics import MAX_PARTITIONS_PER_REQUEST, UNSET
 from ottla.config.describe import describe_topic
 from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.turns import in_turns
 from ottla.wire.api.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -23,20 +25,28 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    if sum(_partition_count(broker, topic) for topic in request.topics) > MAX_PARTITIONS_PER_REQUEST:
+        too_many = KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"a request may create {MAX_PARTITIONS_PER_REQUEST} partitions, this one wants more",
+        )
+        return CreateTopicsResponse(topics=[_refused(topic.name, too_many) for topic in request.topics])
     counts = Counter(topic.name for topic in request.topics)
     once = [topic for topic in request.topics if counts[topic.name] == 1]
-    results = [await _create(broker, topic, request.validate_only) for topic in once]
-    results += [
-        CreatableTopicResult(
-            name=name,
-            error_code=ErrorCode.INVALID_REQUEST,
-            error_message="the request names the topic twice",
-            configs=None,
-        )
-        for name, count in counts.items()
-        if count > 1
-    ]
+    results = [await _create(broker, topic, request.validate_only) async for topic in in_turns(broker.clock, once)]
+    twice = KafkaError(ErrorCode.INVALID_REQUEST, "the request names the topic twice")
+    results += [_refused(name, twice) for name, count in counts.items() if count > 1]
     return CreateTopicsResponse(topics=results)
+
+
+def _partition_count(broker: Broker, topic: CreatableTopic) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return broker.config.integer("num.partitions") if topic.num_partitions == UNSET else max(0, topic.num_partitions)
+
+
+def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message, configs=None)
 
 
 async def _create(broker: Broker, topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
@@ -51,7 +61,7 @@ async def _create(broker: Broker, topic: CreatableTopic, validate_only: bool) ->
             validate_only=validate_only,
         )
     except KafkaError as error:
-        return CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message, configs=None)
+        return _refused(topic.name, error)
     return CreatableTopicResult(
         name=created.name,
         topic_id=created.topic_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.turns import in_turns
 from ottla.model import ZERO_TOPIC_ID
 from ottla.wire.api.delete_topics import (
     DeletableTopicResult,
@@ -21,7 +22,7 @@ async def handle(broker: Broker, context: Context, request: DeleteTopicsRequest)
     wanted = (
         request.topics if context.api_version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
     )
-    return DeleteTopicsResponse(responses=[await _delete(broker, topic) for topic in wanted])
+    return DeleteTopicsResponse(responses=[await _delete(broker, topic) async for topic in in_turns(broker.clock, wanted)])
 
 
 async def _delete(broker: Broker, wanted: DeleteTopicState) -> DeletableTopicResult:

@@ -16,6 +16,7 @@ from ottla.config.describe import (
 )
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.config_entities import entity_of
+from ottla.handlers.turns import in_turns
 from ottla.wire.api.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -26,11 +27,28 @@ from ottla.wire.api.describe_configs import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker, Context
 
 
-def handle(broker: Broker, context: Context, request: DescribeConfigsRequest) -> Reply:
-    return DescribeConfigsResponse(results=[_describe(broker, resource, request) for resource in request.resources])
+_MAX_RESOURCES = 10_000
+"""A group need not exist to be described, and each description is much longer than the name that asked for it."""
+
+
+async def handle(broker: Broker, context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    wanted = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
+    if len(wanted) > _MAX_RESOURCES:
+        return DescribeConfigsResponse(results=[_too_many(resource) for resource in wanted.values()])
+    resources = in_turns(broker.clock, wanted.values())
+    return DescribeConfigsResponse(results=[_describe(broker, resource, request) async for resource in resources])
+
+
+def _too_many(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=ErrorCode.INVALID_REQUEST,
+        error_message=f"ask for at most {_MAX_RESOURCES} resources at once",
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
 
 
 def _describe(

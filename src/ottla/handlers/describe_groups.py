@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.operations import NOT_ASKED, ON_GROUPS
+from ottla.handlers.turns import in_turns
 from ottla.wire.api.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -14,12 +15,13 @@ from ottla.wire.api.describe_groups import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker, Context
 
 
-def handle(broker: Broker, context: Context, request: DescribeGroupsRequest) -> Reply:
+async def handle(broker: Broker, context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     operations = ON_GROUPS if request.include_authorized_operations else NOT_ASKED
-    return DescribeGroupsResponse(groups=[_describe(broker, context, group, operations) for group in request.groups])
+    wanted = in_turns(broker.clock, dict.fromkeys(request.groups))
+    return DescribeGroupsResponse(groups=[_describe(broker, context, group, operations) async for group in wanted])
 
 
 def _describe(broker: Broker, context: Context, group_id: str, operations: int) -> DescribedGroup:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.errors import ErrorCode
+from ottla.cluster.topic_names import check_topic_name
+from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.operations import ON_TOPICS
 from ottla.model import INTERNAL_TOPICS
 from ottla.wire.api.describe_topic_partitions import (
@@ -21,37 +23,61 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, context: Context, request: DescribeTopicPartitionsRequest) -> Reply:
+    cursor = request.cursor
+    if cursor is not None and not _is_valid(cursor, request):
+        return DescribeTopicPartitionsResponse(
+            topics=[_refused(topic.name, ErrorCode.INVALID_REQUEST) for topic in request.topics]
+        )
     topics = broker.controller.image.topics
     names = sorted({topic.name for topic in request.topics} or topics)
-    cursor = request.cursor
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
-    room = min(request.response_partition_limit, broker.config.integer("max.request.partition.size.limit"))
+    limit = min(request.response_partition_limit, broker.config.integer("max.request.partition.size.limit"))
+    room = max(1, limit)
     response = DescribeTopicPartitionsResponse()
     for name in names:
+        if not room:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
         topic = topics.get(name)
         if topic is None:
-            response.topics.append(
-                DescribeTopicPartitionsResponseTopic(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            )
+            response.topics.append(_missing(name))
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
-        last = min(len(topic.partitions), first + room)
-        response.topics.append(_describe(topic, first, last))
-        room -= last - first
-        if last < len(topic.partitions):
-            response.next_cursor = Cursor(topic_name=name, partition_index=last)
+        page = topic.partitions[first : first + room]
+        response.topics.append(_describe(topic, page))
+        room -= len(page)
+        if first + len(page) < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=first + len(page))
             break
     return response
 
 
-def _describe(topic: TopicState, first: int, last: int) -> DescribeTopicPartitionsResponseTopic:
+def _is_valid(cursor: Cursor, request: DescribeTopicPartitionsRequest) -> bool:
+    """A client that lists topics goes on at one of them."""
+    listed = not request.topics or any(topic.name == cursor.topic_name for topic in request.topics)
+    return listed and cursor.partition_index >= 0
+
+
+def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        return _refused(name, error.code)
+    return _refused(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _refused(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(name=name, error_code=code)
+
+
+def _describe(topic: TopicState, page: Sequence[PartitionState]) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         topic_authorized_operations=ON_TOPICS,
-        partitions=[_describe_partition(state) for state in topic.partitions[first:last]],
+        partitions=[_describe_partition(state) for state in page],
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.endpoints import own_endpoint
+from ottla.handlers.turns import in_turns
 from ottla.wire.api.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
@@ -19,9 +20,11 @@ _GROUP = 0
 
 async def handle(broker: Broker, context: Context, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     if context.api_version >= 4:
-        keys = request.coordinator_keys
+        keys = dict.fromkeys(request.coordinator_keys)
         return FindCoordinatorResponse(
-            coordinators=[await _find(broker, context, request.key_type, key) for key in keys]
+            coordinators=[
+                await _find(broker, context, request.key_type, key) async for key in in_turns(broker.clock, keys)
+            ]
         )
     found = await _find(broker, context, request.key_type, request.key)
     return FindCoordinatorResponse(

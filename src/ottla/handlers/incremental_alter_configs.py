@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.config.alter import apply_incremental
 from ottla.errors import ErrorCode
 from ottla.handlers.config_entities import alter
+from ottla.handlers.turns import in_turns
 from ottla.wire.api.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -22,7 +23,10 @@ async def handle(
     broker: Broker, context: Context, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     return IncrementalAlterConfigsResponse(
-        responses=[await _alter(broker, resource, request.validate_only) for resource in request.resources]
+        responses=[
+            await _alter(broker, resource, request.validate_only)
+            async for resource in in_turns(broker.clock, request.resources)
+        ]
     )
 
 

@@ -33,11 +33,16 @@ if TYPE_CHECKING:
     from ottla.replication.partition import Partition
 
 _SINCE_VERSION = {
+    EARLIEST_TIMESTAMP: 1,
+    LATEST_TIMESTAMP: 1,
     MAX_TIMESTAMP: 7,
     EARLIEST_LOCAL_TIMESTAMP: 8,
     LATEST_TIERED_TIMESTAMP: 9,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
 }
+"""Negative timestamps are questions; which ones may be asked depends on the version."""
+
+_NEVER = 0x7FFF
 
 
 def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> Reply:
@@ -55,7 +60,7 @@ def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> Rep
 def _answer(broker: Broker, context: Context, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     try:
-        if context.api_version < _SINCE_VERSION.get(wanted.timestamp, 0):
+        if wanted.timestamp < 0 and context.api_version < _SINCE_VERSION.get(wanted.timestamp, _NEVER):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         partition = broker.replicas.leader_of(topic, wanted.partition_index)
         partition.check_leader_epoch(wanted.current_leader_epoch)

@@ -1,7 +1,7 @@
 """Metadata (3), versions 0-13: brokers, topics and who leads their partitions.
 
 Version 0 has no way to ask for no topics: an empty list means all. Version 4 lets the client forbid auto-creation,
-10 names topics by id.
+12 asks for topics by id; 10 and 11 have the field, but their reply cannot leave the name out.
 """
 
 from __future__ import annotations
@@ -27,14 +27,28 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Context, Reply
 
 
+_TOPIC_IDS_SINCE = 12
+
+
 def handle(broker: Broker, context: Context, request: MetadataRequest) -> Reply:
     if request.topics is None or (context.api_version == 0 and not request.topics):
         topics = [_describe(topic) for topic in broker.controller.image.topics.values()]
         return _response(broker, context, request, topics)
+    if context.api_version < _TOPIC_IDS_SINCE and not all(map(_is_by_name, request.topics)):
+        return _response(broker, context, request, [_refused(topic) for topic in request.topics])
     missing = _to_create(broker, request)
     if missing:
         return _create_and_answer(broker, context, request, missing)
-    return _response(broker, context, request, [_answer(broker, topic) for topic in request.topics])
+    wanted = {(topic.name, topic.topic_id): topic for topic in request.topics}
+    return _response(broker, context, request, [_answer(broker, topic) for topic in wanted.values()])
+
+
+def _is_by_name(topic: MetadataRequestTopic) -> bool:
+    return topic.name is not None and topic.topic_id == ZERO_TOPIC_ID
+
+
+def _refused(topic: MetadataRequestTopic) -> MetadataResponseTopic:
+    return MetadataResponseTopic(name=topic.name or "", topic_id=topic.topic_id, error_code=ErrorCode.INVALID_REQUEST)
 
 
 def _to_create(broker: Broker, request: MetadataRequest) -> list[str]:
@@ -52,7 +66,7 @@ async def _create_and_answer(
     broker: Broker, context: Context, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
     refused: dict[str, KafkaError] = {}
-    for name in dict.fromkeys(missing):
+    async for name in in_turns(broker.clock, dict.fromkeys(missing)):
         try:
             await broker.controller.create_topic_automatically(name)
         except KafkaError as error:
@@ -62,7 +76,7 @@ async def _create_and_answer(
         MetadataResponseTopic(name=topic.name, error_code=refused[topic.name].code)
         if topic.name in refused
         else _answer(broker, topic)
-        for topic in request.topics or ()
+        for topic in wanted
     ]
     return _response(broker, context, request, answers)
 

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, context: Context, request: OffsetFetchRequest) -> Reply:
     if context.api_version >= 8:
-        return OffsetFetchResponse(groups=[_fetch(broker, context, group) for group in request.groups])
+        # Nobody needs everything about a group twice, and that can be much more than was asked with.
+        everything = {group.group_id: group for group in request.groups if group.topics is None}
+        wanted = [*everything.values(), *(group for group in request.groups if group.topics is not None)]
+        return OffsetFetchResponse(groups=[_fetch(broker, context, group) for group in wanted])
     topics = None
     if request.topics is not None:
         topics = [

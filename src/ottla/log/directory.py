@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from ottla.log.checkpoint import DamagedCheckpoint, read_offsets, write_offsets
@@ -39,6 +40,7 @@ logger = logging.getLogger("ottla.log")
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _PROGRESS_SECONDS = 5.0
+_CLOSING_THREADS = 16
 _CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 
 
@@ -49,13 +51,21 @@ class LogDirectoryError(Exception):
 class LogDirectory:
     """`logs` holds every partition of the directory."""
 
-    def __init__(self, storage: Storage, path: str, identity: DirectoryIdentity, lock: contextlib.ExitStack) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        path: str,
+        identity: DirectoryIdentity,
+        lock: contextlib.ExitStack,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
         self.path = path
         self.identity = identity
         self.logs: dict[TopicPartition, Log] = {}
         self.trash = storage.trash
         self._storage = storage
         self._lock = lock
+        self._random_bytes = random_bytes
         self._checkpoint_lock = threading.Lock()
         """The event loop and one background thread may both have a checkpoint to write."""
         self._checkpoints: dict[str, dict[TopicPartition, int]] = {}
@@ -86,7 +96,7 @@ class LogDirectory:
                 identity = _identify(disk, path, cluster_id, node_id, random_bytes)
                 trash = Trash(disk, clock)
                 storage = Storage(disk, clock, OpenFiles(max_open_files), trash, producer_id_expiration_ms)
-                directory = cls(storage, path, identity, lock.pop_all())
+                directory = cls(storage, path, identity, lock.pop_all(), random_bytes)
                 try:
                     directory._load(config_of)
                 except BaseException:
@@ -102,7 +112,10 @@ class LogDirectory:
         recovery_points = self._read_checkpoint(RECOVERY_POINTS)
         start_offsets = self._read_checkpoint(LOG_START_OFFSETS)
         self._read_checkpoint(HIGH_WATERMARKS)
-        disk.remove(f"{self.path}/{CLEAN_SHUTDOWN}")
+        if clean:
+            # The marker must be gone for good before anything is appended, or a crash would pass for a clean stop.
+            disk.remove(f"{self.path}/{CLEAN_SHUTDOWN}")
+            disk.sync_directory(self.path)
         partitions = self._find_partitions()
         if partitions and not clean:
             logger.warning("%s was not closed properly, so the ends of %d logs are checked", self.path, len(partitions))
@@ -134,7 +147,7 @@ class LogDirectory:
         return partitions
 
     def _add(self, log: Log) -> None:
-        log.before_truncation(self.checkpoint_recovery_points)
+        log.before_truncation(self._checkpoint_before_truncation)
         self.logs[log.topic_partition] = log
 
     # Partitions
@@ -165,7 +178,7 @@ class LogDirectory:
         for topic_partition in doomed:
             log = self.logs.pop(topic_partition)
             log.close(clean=False)
-            name = deleted_directory_name(topic_partition, new_topic_id(os.urandom(16)))
+            name = deleted_directory_name(topic_partition, new_topic_id(self._random_bytes(16)))
             disk.rename(log.path, f"{self.path}/{name}")
             self.trash.add(f"{self.path}/{name}", log.config.file_delete_delay_ms, tree=True)
         self._forget_checkpoints(doomed)
@@ -174,6 +187,10 @@ class LogDirectory:
 
     def checkpoint_recovery_points(self) -> None:
         self._checkpoint(RECOVERY_POINTS, {log.topic_partition: log.recovery_point for log in self._all_logs()})
+
+    def _checkpoint_before_truncation(self) -> None:
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_start_offsets()
 
     def checkpoint_log_start_offsets(self) -> None:
         """Only the starts that the segments' names do not tell are written."""
@@ -220,8 +237,10 @@ class LogDirectory:
     def close(self) -> None:
         """Close every log cleanly and say so. Blocking; nothing may be running in threads any more."""
         disk = self._storage.disk
-        for log in self.logs.values():
-            log.close(clean=True)
+        # Nearly all of it is waiting for syncs, and a file system takes many of them in one go.
+        with ThreadPoolExecutor(_CLOSING_THREADS) as threads:
+            for _ in threads.map(lambda log: log.close(clean=True), self.logs.values()):
+                pass
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
         disk.replace_bytes(f"{self.path}/{CLEAN_SHUTDOWN}", _CLEAN_SHUTDOWN_CONTENT)

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from ottla.env.disk import Disk, File
+from ottla.log.storage import sync_file
 
 OFFSET_ENTRY = struct.Struct(">ii")
 """Relative offset of a batch's last record, byte position of the batch."""
@@ -65,11 +66,18 @@ class SparseIndex:
             self._stored = stored + len(self._tail) // self._entry.size
             self._tail = bytearray()
 
+    def seal(self) -> None:
+        """Have the file hold all entries and nothing else."""
+        self.flush()
+        size = self._stored * self._entry.size
+        if self._disk.size(self._path) != size:
+            file = self._disk.open(self._path)
+            file.truncate(size)
+            file.close()
+
     def sync(self) -> None:
         """Blocking: may run in a thread, once the segment is sealed."""
-        file = self._disk.open(self._path)
-        file.sync()
-        file.close()
+        sync_file(self._disk, self._path)
 
     def truncate(self, count: int) -> None:
         """Keep the first `count` entries."""
@@ -84,13 +92,9 @@ class SparseIndex:
         self._stored = count
 
     def reset(self) -> None:
-        """Forget everything, whatever state the file is in."""
+        """Forget everything, whatever state the file is in. What it holds is overwritten, and cut off by `seal`."""
         self._tail = bytearray()
         self._stored = 0
-        if self._disk.exists(self._path):
-            file = self._disk.open(self._path)
-            file.truncate(0)
-            file.close()
 
     def contents(self) -> bytes:
         """The entries in the file as they are, for a salvage; none when there is no file."""

@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.index import MAX_RELATIVE_OFFSET
-from ottla.log.layout import LEADER_EPOCHS
+from ottla.log.layout import LEADER_EPOCHS, PARTITION_METADATA
 from ottla.log.retention import count_removable
 from ottla.log.scan import DamagedBatch
 from ottla.log.segment import Segment, TimestampOffset
+from ottla.log.storage import sync_file
 from ottla.model import NO_TIMESTAMP
 from ottla.records.format import LOG_OVERHEAD
 from ottla.records.invalid import InvalidBatch
 from ottla.records.rewrite import assign
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ottla.env.disk import File
     from ottla.log.config import LogConfig
@@ -39,6 +40,9 @@ logger = logging.getLogger("ottla.log")
 
 _MAX_HINTS = 16
 """Readers of one partition whose next position is remembered: its consumer groups and its followers."""
+
+_RECALLED_BYTES = 16 << 20
+"""How far back a producer's batches are looked for after a restart. Those it may send again are its last five."""
 
 _NO_SYNC_LIMIT = 2**63 - 1
 _TOUCHED = -1
@@ -79,6 +83,7 @@ class Log:
         "_before_truncation",
         "_directory_changed",
         "_hints",
+        "_is_new",
         "_rolled",
         "_segments",
         "_storage",
@@ -111,7 +116,9 @@ class Log:
         epochs: LeaderEpochs,
         producers: Producers,
         snapshots: Snapshots,
+        unsynced: Iterable[Segment] = (),
         untouched: bool = False,
+        new: bool = False,
     ) -> None:
         self.topic_partition = topic_partition
         self.path = path
@@ -128,10 +135,11 @@ class Log:
         self._bases = [segment.base_offset for segment in segments]
         self._active = segments[-1]
         self._hints: dict[int, tuple[Segment, int]] | None = None
-        self._rolled: list[Segment] = []
+        self._rolled = [segment for segment in unsynced if segment is not segments[-1]]
         self._syncing: tuple[Segment, ...] = ()
         self._sync_limit = _NO_SYNC_LIMIT
-        self._directory_changed = not untouched
+        self._directory_changed = True
+        self._is_new = new
         self._untouched_end = end_offset if untouched else _TOUCHED
         self._before_truncation: Callable[[], None] | None = None
 
@@ -145,7 +153,7 @@ class Log:
         """
         for header in headers:
             if header.producer_id >= 0:
-                duplicate = self.producers.check(headers)
+                duplicate = self._check_producers(headers)
                 if duplicate is not None:
                     return self._repeat(duplicate)
                 break
@@ -161,6 +169,34 @@ class Log:
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, base_offset)
         return AppendResult(base_offset, offset - 1, False, timestamp, self.log_start_offset)
+
+    def _check_producers(self, headers: Sequence[BatchHeader]) -> AppendedBatch | None:
+        """The original, if the batches are a duplicate. Raises KafkaError."""
+        try:
+            return self.producers.check(headers)
+        except KafkaError:
+            if not self.producers.abridged:
+                raise
+            self._recall_batches()
+            return self.producers.check(headers)
+
+    def _recall_batches(self) -> None:
+        """Read again what a snapshot could not hold: all but the last batch of each producer.
+
+        A producer that did not hear the answers to its last batches, because the broker stopped, sends them again. They
+        must be known as duplicates, so before one is refused the end of the log is searched, once after each start.
+        """
+        active = self._active
+        recalled: list[tuple[BatchHeader, int]] = []
+        try:
+            recalled = [
+                (header, header.base_offset)
+                for _, header in active.headers_near_end(_RECALLED_BYTES)
+                if header.producer_id >= 0
+            ]
+        except DamagedBatch as error:
+            logger.error("%s: %s is damaged %s", self, active.path(), error)
+        self.producers.recall(recalled)
 
     def append_as_follower(self, batches: memoryview, headers: Sequence[BatchHeader]) -> AppendResult:
         """Append what a leader has written already: offsets and epochs are kept. Raises OSError.
@@ -189,7 +225,9 @@ class Log:
             timestamp = max(header.max_timestamp for _, header in placed)
         segment = self._active
         if self._must_roll(segment, len(batches), last_offset, timestamp):
-            self.roll(placed[0][0])
+            # Segments follow each other without a hole, even where offsets have one, so that recovery can tell.
+            fits = last_offset - self.end_offset <= MAX_RELATIVE_OFFSET
+            self.roll(self.end_offset if fits else placed[0][0])
             segment = self._active
         try:
             segment.append(batches, placed, self.config)
@@ -420,7 +458,7 @@ class Log:
         if offset <= self._bases[0]:
             self.truncate_fully(offset)
             return
-        self._lower_recovery_point(offset)
+        self._lower_checkpoints(offset)
         keep = bisect_right(self._bases, offset)
         if self._bases[keep - 1] == offset:
             keep -= 1
@@ -440,7 +478,7 @@ class Log:
 
     def truncate_fully(self, new_start: int) -> None:
         """Drop everything and go on as an empty log at an offset, as a follower does that fell behind its leader."""
-        self._lower_recovery_point(new_start)
+        self._lower_checkpoints(new_start)
         self._remove_segments(0, len(self._segments))
         self._segments.append(Segment.create(self._storage, self.path, new_start))
         self._bases.append(new_start)
@@ -450,15 +488,16 @@ class Log:
         self._ends_at(new_start)
         self.replay_producers()
 
-    def _lower_recovery_point(self, offset: int) -> None:
-        """Before records may be replaced by others, the checkpoint must no longer vouch for them."""
-        if offset < self.recovery_point:
-            self.recovery_point = offset
+    def _lower_checkpoints(self, offset: int) -> None:
+        """Before records may be replaced by others, no checkpoint may vouch for them any more."""
+        if offset < self.recovery_point or offset < self.log_start_offset:
+            self.recovery_point = min(self.recovery_point, offset)
+            self.log_start_offset = min(self.log_start_offset, offset)
             if self._before_truncation is not None:
                 self._before_truncation()
 
     def before_truncation(self, checkpoint: Callable[[], None]) -> None:
-        """Have the recovery points written by this function whenever a truncation lowers this log's."""
+        """Have this function write recovery points and log starts whenever a truncation lowers this log's."""
         self._before_truncation = checkpoint
 
     def _ends_at(self, offset: int) -> None:
@@ -547,7 +586,10 @@ class Log:
         if self._directory_changed:
             self._directory_changed = False
             disk.sync_directory(self.path)
+        if self._is_new:
+            sync_file(disk, f"{self.path}/{PARTITION_METADATA}")
             disk.sync_directory(self.path.rpartition("/")[0])
+            self._is_new = False
         return end_offset
 
     def synced(self, offset: int) -> None:
@@ -560,7 +602,7 @@ class Log:
     def close(self, *, clean: bool) -> None:
         """Let go of all files. `clean` also leaves them so that nothing is to be done at the next open.
 
-        Blocking when clean; no `sync` may be running.
+        Blocking when clean, and then may run in a thread; no `sync` may be running.
         """
         if clean and self._untouched_end != self.end_offset:
             self._active.seal()

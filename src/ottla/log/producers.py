@@ -69,9 +69,11 @@ class Producers:
     `check` before the batches are written, `update` for each of them after that: a write that fails leaves no trace.
     """
 
-    __slots__ = ("_expiration_ms", "_producers")
+    __slots__ = ("_expiration_ms", "_producers", "abridged")
 
     def __init__(self, expiration_ms: int) -> None:
+        self.abridged = False
+        """Whether there are producers of which a snapshot has told the last batch only."""
         self._expiration_ms = expiration_ms
         self._producers: dict[int, Producer] = {}
 
@@ -126,6 +128,17 @@ class Producers:
         """Start from these producers, as a snapshot has them, leaving out those that expired meanwhile."""
         self._producers = {producer.producer_id: producer for producer in producers}
         self.expire(now_ms)
+        self.abridged = bool(self._producers)
+
+    def recall(self, batches: Iterable[tuple[BatchHeader, int]]) -> None:
+        """Complete the producers with batches from the end of the log, given with their base offsets."""
+        abridged, self._producers = self._producers, {}
+        for header, base_offset in batches:
+            self.update(header, base_offset)
+        self._producers = {
+            producer_id: self._producers.get(producer_id, producer) for producer_id, producer in abridged.items()
+        }
+        self.abridged = False
 
     def expire(self, now_ms: int) -> int:
         """Forget producers whose last record is older than `producer.id.expiration.ms`. Returns how many."""

@@ -56,6 +56,8 @@ def create_log(storage: Storage, topic_partition: TopicPartition, path: str, con
         epochs=LeaderEpochs(),
         producers=Producers(storage.producer_id_expiration_ms),
         snapshots=Snapshots(storage.disk, path),
+        untouched=True,
+        new=True,
     )
 
 
@@ -104,10 +106,14 @@ def open_log(
         epochs=epochs,
         producers=Producers(storage.producer_id_expiration_ms),
         snapshots=snapshots,
+        unsynced=recovery.checked,
         untouched=clean,
+        new=not clean,
     )
     if snapshots or not clean:
         log.replay_producers()
+    for segment in segments:
+        segment.close()
     return log
 
 
@@ -128,9 +134,18 @@ def _find_segments(storage: Storage, path: str, names: list[str]) -> list[Segmen
         for base in _offsets(names, suffix):
             if base not in bases:
                 storage.disk.remove(segment_path(path, base, suffix))
-    return [
-        Segment(storage, path, base, storage.disk.size(segment_path(path, base, LOG_SUFFIX))) for base in sorted(bases)
-    ]
+    return [_find_segment(storage, path, base, names) for base in sorted(bases)]
+
+
+def _find_segment(storage: Storage, path: str, base_offset: int, names: list[str]) -> Segment:
+    size = storage.disk.size(segment_path(path, base_offset, LOG_SUFFIX))
+    segment = Segment(storage, path, base_offset, size, new=size == 0)
+    if size == 0:
+        # Nothing is indexed, whatever a crash may have left in the index files.
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            if f"{base_offset:020d}{suffix}" in names:
+                storage.disk.remove(segment.path(suffix))
+    return segment
 
 
 class _Recovery:
@@ -141,6 +156,8 @@ class _Recovery:
         self._config = config
         self._segments = segments
         self._names = set(names)
+        self.checked: list[Segment] = []
+        """What was read in full: it was written, but may not be on disk."""
 
     def known_end(self) -> int | None:
         """The end after a clean stop; None when the last segment is not what a clean stop leaves."""
@@ -164,7 +181,11 @@ class _Recovery:
             if segment.base_offset < next_offset:
                 self.drop(number, "it overlaps the segment before it")
                 break
+            if segment.base_offset > next_offset >= recovery_point:
+                self.drop(number, f"the records before it, from offset {next_offset} on, did not reach the disk")
+                break
             next_offset, whole = self._check(segment, recovery_point, epochs)
+            self.checked.append(segment)
             if not whole and number + 1 < len(self._segments):
                 self.drop(number + 1, "the segment before it is torn")
                 break
@@ -253,11 +274,13 @@ class _Recovery:
         for segment in reversed(self._segments[number:]):
             logger.warning("%s: %s is removed because %s", self._log, segment.path(), reason)
             segment.discard(self._config.file_delete_delay_ms)
+            if segment in self.checked:
+                self.checked.remove(segment)
         del self._segments[number:]
 
     def _complete_indexes(self, segments: list[Segment]) -> None:
         """Rebuild the indexes that are missing. Damaged ones show when they are first used."""
         for segment in segments:
-            if not segment.has_indexes(self._names):
+            if segment.size and not segment.has_indexes(self._names):
                 logger.warning("%s: the indexes of %s are missing and are rebuilt", self._log, segment.path())
                 segment.rebuild_indexes(self._config)

@@ -162,8 +162,8 @@ class Segment:
     def seal(self) -> None:
         """Complete the indexes and the file; after this, the segment is as Kafka leaves one when it rolls."""
         self._add_time_entry()
-        self.offset_index.flush()
-        self.time_index.flush()
+        self.offset_index.seal()
+        self.time_index.seal()
         if self._file is not None and self._file.size() != self.size:
             self._file.truncate(self.size)
 
@@ -232,6 +232,10 @@ class Segment:
             if end >= limit:
                 break
         return end, next_offset
+
+    def headers_near_end(self, size: int) -> Iterator[tuple[int, BatchHeader]]:
+        """The batches of the last `size` bytes, and a few before them. Raises DamagedBatch."""
+        return self.headers(self._position_before(1, max(0, self.size - size)))
 
     def end_offset(self) -> int:
         """The offset after that of the last record. Raises DamagedBatch."""

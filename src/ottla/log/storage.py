@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -55,8 +56,17 @@ class Storage:
 def write_file(disk: Disk, path: str, data: bytes, *, sync: bool = False) -> None:
     """Write a small file whose loss or tearing in a crash does no harm, which saves the price of `replace_bytes`."""
     file = disk.open(path, create=True)
-    file.truncate(0)
+    if file.size():
+        file.truncate(0)
     file.write(data, 0)
     if sync:
         file.sync()
     file.close()
+
+
+def sync_file(disk: Disk, path: str) -> None:
+    """Sync a file by name, if it exists. Blocking: may run in a thread."""
+    with contextlib.suppress(FileNotFoundError):
+        file = disk.open(path)
+        file.sync()
+        file.close()

@@ -12,50 +12,57 @@ if TYPE_CHECKING:
 
 
 class GroupCommit:
-    """At most one sync of a log runs at a time, in a thread; at most one more is queued behind it."""
+    """At most one sync of a log runs at a time, in a thread; at most one more is due after it.
 
-    __slots__ = ("_background", "_log", "_next", "_on_error", "_on_synced", "_running")
+    A sync that failed is the last one: the next might succeed without having written what the failed one lost.
+    """
+
+    __slots__ = ("_background", "_due", "_log", "_on_error", "_on_synced", "_running", "_stopped")
 
     def __init__(
         self,
         log: Log,
         background: Background,
         on_synced: Callable[[int], None],
-        on_error: Callable[[OSError], None],
+        on_error: Callable[[BaseException], None],
     ) -> None:
         self._log = log
         self._background = background
         self._on_synced = on_synced
         self._on_error = on_error
-        self._next: asyncio.Future[None] | None = None
+        self._due = False
         self._running = False
+        self._stopped = False
 
-    def sync(self) -> asyncio.Future[None]:
-        """Completes when everything appended so far is on disk. The future is shared: wait for it, do not cancel it."""
-        if self._next is None:
-            loop = asyncio.get_running_loop()
-            self._next = loop.create_future()
-            if not self._running:
-                # One turn later, so that the appends which arrived together are synced together.
-                self._running = True
-                loop.call_soon(self._start)
-        return self._next
+    def sync(self) -> None:
+        """Bring everything appended so far to disk; `on_synced` is told how far that came."""
+        if self._due:
+            return
+        self._due = True
+        if not self._running:
+            # One turn later, so that the appends which arrived together are synced together.
+            asyncio.get_running_loop().call_soon(self._start)
+
+    def stop(self) -> None:
+        """Start no more syncs. One that runs goes on to its end, unheard."""
+        self._stopped = True
 
     def _start(self) -> None:
-        batch, self._next = self._next, None
-        assert batch is not None
-        self._background.run(self._log.sync).add_done_callback(lambda work: self._finish(batch, work))
+        if self._stopped:
+            return
+        self._due = False
+        self._running = True
+        self._background.run(self._log.sync).add_done_callback(self._finish)
 
-    def _finish(self, batch: asyncio.Future[None], work: asyncio.Future[int]) -> None:
+    def _finish(self, work: asyncio.Future[int]) -> None:
+        self._running = False
         error = work.exception()
-        if isinstance(error, OSError):
+        if self._stopped:
+            return
+        if error is not None:
+            self._stopped = True
             self._on_error(error)
-        elif error is not None:
-            raise error
-        else:
-            self._on_synced(work.result())
-        batch.set_result(None)
-        if self._next is not None:
+            return
+        self._on_synced(work.result())
+        if self._due:
             self._start()
-        else:
-            self._running = False

@@ -6,12 +6,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
     from ottla.env.background import Background
     from ottla.env.clock import Clock, Timer
+    from ottla.log.directory import LogDirectory
+    from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
 
 log = logging.getLogger("ottla.housekeeping")
@@ -30,6 +32,7 @@ class Housekeeping:
         self._background = background
         self._config = config
         self._timers: dict[str, Timer] = {}
+        self._sweeping: set[LogDirectory] = set()
         self._chores: dict[str, Callable[[], None]] = {
             "log.retention.check.interval.ms": self.retain,
             "log.flush.offset.checkpoint.interval.ms": self._checkpoint_recovery_points,
@@ -46,9 +49,15 @@ class Housekeeping:
     def _sweep(self) -> None:
         """Remove the files of deleted segments and topics whose delay is over."""
         for directory in self._replicas.directories:
-            if len(directory.trash):
-                self._background.run(directory.trash.sweep)
+            if len(directory.trash) and directory not in self._sweeping:
+                # A large topic takes longer than the time to the next look.
+                self._sweeping.add(directory)
+                self._background.run(directory.trash.sweep).add_done_callback(partial(self._swept, directory))
         self._timers["sweep"] = self._clock.call_later(_SWEEP_SECONDS, self._sweep)
+
+    def _swept(self, directory: LogDirectory, work: asyncio.Future[int]) -> None:
+        self._sweeping.discard(directory)
+        _log_failure("the sweep of deleted files failed", work)
 
     def stop(self) -> None:
         for timer in self._timers.values():
@@ -62,18 +71,23 @@ class Housekeeping:
     def _run(self, interval: str) -> None:
         try:
             self._chores[interval]()
-        except OSError as error:
-            log.error("housekeeping (%s) failed and will be tried again: %s", interval, error)
+        except Exception:
+            log.exception("housekeeping (%s) failed and will be tried again", interval)
         self._schedule(interval)
 
     def retain(self) -> None:
         now_ms = self._clock.time_ms()
         for partition in self._replicas:
-            removed = partition.log.retain(now_ms, partition.high_watermark)
-            if removed:
-                log.info(
-                    "%s: %d segments removed, the log starts at %d", partition, removed, partition.log.log_start_offset
-                )
+            try:
+                self._retain(partition, now_ms)
+            except OSError as error:
+                log.error("%s: retention failed and will be tried again: %s", partition, error)
+
+    def _retain(self, partition: Partition, now_ms: int) -> None:
+        removed = partition.log.retain(now_ms, partition.high_watermark)
+        if removed:
+            start = partition.log.log_start_offset
+            log.info("%s: %d segments removed, the log starts at %d", partition, removed, start)
 
     def _expire_producers(self) -> None:
         now_ms = self._clock.time_ms()
@@ -93,15 +107,20 @@ class Housekeeping:
             self._in_background(directory.checkpoint_log_start_offsets)
 
     def _checkpoint_high_watermarks(self) -> None:
-        marks = {partition.topic_partition: partition.high_watermark for partition in self._replicas}
         for directory in self._replicas.directories:
+            marks = {
+                partition.topic_partition: partition.high_watermark
+                for partition in self._replicas
+                if partition.topic_partition in directory.logs
+            }
             self._in_background(partial(directory.checkpoint_high_watermarks, marks))
 
     def _in_background(self, write: Callable[[], None]) -> None:
-        self._background.run(write).add_done_callback(_written)
+        work = self._background.run(write)
+        work.add_done_callback(partial(_log_failure, "a checkpoint could not be written"))
 
 
-def _written(work: asyncio.Future[None]) -> None:
+def _log_failure(what: str, work: asyncio.Future[Any]) -> None:
     error = work.exception()
     if error is not None:
-        log.error("a checkpoint could not be written and will be tried again: %s", error)
+        log.error("%s and will be tried again: %s", what, error)

@@ -36,17 +36,14 @@ def prepare(records: memoryview, config: TopicConfig, now_ms: int) -> tuple[memo
 def _conform(
     records: memoryview, header: BatchHeader, config: TopicConfig, now_ms: int
 ) -> tuple[memoryview, BatchHeader]:
+    _check_size(header, config)
     if config.compacted:
         validate_records(records, header, compacted=True)
     codec = _target_codec(config, header)
     if codec is not header.codec:
         records = memoryview(recompress(records, codec, _level(config, codec)))
         header = read_header(records)
-    if header.size > config.max_message_bytes:
-        raise KafkaError(
-            ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {header.size} bytes; max.message.bytes is {config.max_message_bytes}",
-        )
+        _check_size(header, config)
     if header.size > config.segment_bytes:
         raise KafkaError(
             ErrorCode.RECORD_LIST_TOO_LARGE, f"{header.size} bytes do not fit into a segment of {config.segment_bytes}"
@@ -59,6 +56,15 @@ def _conform(
             header = correct_max_timestamp(records, 0, header)
         _check_timestamps(header, config, now_ms)
     return records, header
+
+
+def _check_size(header: BatchHeader, config: TopicConfig) -> None:
+    """Holds for the batch as it was sent and, as in Kafka, once more for what recompression made of it."""
+    if header.size > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {header.size} bytes; max.message.bytes is {config.max_message_bytes}",
+        )
 
 
 def _target_codec(config: TopicConfig, header: BatchHeader) -> Codec:

@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import NO_LEADER_EPOCH
+from ottla.model import NO_LEADER_EPOCH, NO_TIMESTAMP
 from ottla.replication.group_commit import GroupCommit
 from ottla.replication.intake import prepare
 from ottla.replication.log_settings import log_config
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.partition")
 
+_NEVER_MS = 1 << 53
+"""A `flush.ms` from here on is no time that anybody waits for; the default is the largest of all."""
+
 
 class Appended(NamedTuple):
     base_offset: int
@@ -34,6 +37,15 @@ class Appended(NamedTuple):
     log_start_offset: int
     wait: asyncio.Future[None] | None
     """When set, the append may be acknowledged only after this is done."""
+
+
+class _Uncommitted(NamedTuple):
+    """An append that waits for its sync."""
+
+    end_offset: int
+    size: int
+    """Bytes that become readable with it."""
+    future: asyncio.Future[None]
 
 
 class Partition:
@@ -70,21 +82,27 @@ class Partition:
         self._clock = clock
         self._background = background
         self._group_commit: GroupCommit | None = None
-        self._committing: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._committing: deque[_Uncommitted] = deque()
         self._flush_timer: Timer | None = None
         self._offline = False
+        # The only in-sync replica is this one, so all that it has is committed.
+        self.high_watermark = log_.end_offset
         self.lead(leader_epoch)
 
     def lead(self, leader_epoch: int) -> None:
-        """Become the leader of an epoch. The only in-sync replica is this one, so all it has is committed."""
+        """Become the leader of an epoch, which begins where the log ends."""
         self.leader_epoch = leader_epoch
         self.log.assign_epoch(leader_epoch, self.log.end_offset)
-        self.high_watermark = self.log.end_offset
 
     def configure(self, config: TopicConfig) -> None:
         """Take up changed settings of the topic; they hold from the next append on."""
+        if self._flush_timer is not None and config.flush_ms != self.config.flush_ms:
+            self._flush_timer.cancel()
+            self._flush_timer = None
         self.config = config
         self.log.config = log_config(config)
+        if self.log.unflushed_messages > 0:
+            self._set_flush_timer()
 
     def check_leader_epoch(self, epoch: int) -> None:
         """Refuse a client that knows an older or a newer leader than this one; -1 asks for no check (KIP-320)."""
@@ -105,30 +123,35 @@ class Partition:
         except OSError as error:
             log.error("%s: %s; the append is refused, what is stored stays readable", self.topic_partition, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log cannot be written: {error}") from error
-        wait = None if result.duplicate else self._after_append(header.size)
-        if result.duplicate and result.last_offset >= self.high_watermark:
-            wait = self._committed(result.last_offset)
-        time = now_ms if config.log_append_time else -1
+        if not result.duplicate:
+            wait = self._after_append(header.size)
+        elif result.last_offset >= self.high_watermark:
+            wait = self._wait_for_sync(result.last_offset + 1, 0)
+        else:
+            wait = None
+        time = result.timestamp if config.log_append_time else NO_TIMESTAMP
         return Appended(result.base_offset, time, self.log.log_start_offset, wait)
 
     def _after_append(self, size: int) -> asyncio.Future[None] | None:
         """Commit what was appended, or start what commits it. The future is the appender's own."""
         end = self.log.end_offset
-        if self.log.unflushed_messages >= self.config.flush_messages:
-            if self.config.flush_messages > 1:
-                self._advance(end, size)
-            future = asyncio.get_running_loop().create_future()
-            self._committing.append((end, future))
-            self._sync()
-            return future
+        if self.config.flush_messages == 1:
+            self.start_sync()
+            return self._wait_for_sync(end, size)
         self._advance(end, size)
-        if self._flush_timer is None and self.config.flush_ms < 1 << 53:
-            self._flush_timer = self._clock.call_later(self.config.flush_ms / 1000, self._flush_due)
+        if self.log.unflushed_messages >= self.config.flush_messages:
+            self.start_sync()
+            return self._wait_for_sync(end, 0)
+        self._set_flush_timer()
         return None
 
-    def _committed(self, offset: int) -> asyncio.Future[None]:
-        future = asyncio.get_running_loop().create_future()
-        self._committing.append((offset + 1, future))
+    def _set_flush_timer(self) -> None:
+        if self._flush_timer is None and self.config.flush_ms < _NEVER_MS:
+            self._flush_timer = self._clock.call_later(self.config.flush_ms / 1000, self._flush_due)
+
+    def _wait_for_sync(self, end_offset: int, size: int) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._committing.append(_Uncommitted(end_offset, size, future))
         return future
 
     def _advance(self, high_watermark: int, size: int) -> None:
@@ -137,38 +160,48 @@ class Partition:
             for waiter in tuple(self.waiters):
                 waiter.grew(size)
 
-    def _sync(self) -> asyncio.Future[None]:
+    def start_sync(self) -> None:
+        """Bring to disk what was appended so far, in the background."""
+        if self._offline:
+            return
         if self._group_commit is None:
             self._group_commit = GroupCommit(self.log, self._background, self._synced, self._sync_failed)
-        return self._group_commit.sync()
+        self._group_commit.sync()
 
     def _synced(self, offset: int) -> None:
         self.log.synced(offset)
+        covered = []
+        while self._committing and self._committing[0].end_offset <= offset:
+            covered.append(self._committing.popleft())
         if offset > self.high_watermark:
-            self._advance(offset, max(1, self.log.size()))
-        while self._committing and self._committing[0][0] <= offset:
-            future = self._committing.popleft()[1]
-            if not future.done():
-                future.set_result(None)
+            self._advance(offset, sum(append.size for append in covered))
+        for append in covered:
+            if not append.future.done():
+                append.future.set_result(None)
 
-    def _sync_failed(self, error: OSError) -> None:
+    def _sync_failed(self, error: BaseException) -> None:
         """A failed fsync leaves unknown what is on disk: nothing more may be acknowledged by this process."""
         log.error("%s: fsync failed (%s); the partition is offline until the broker restarts", self, error)
+        self._go_offline(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"fsync failed: {error}"))
+
+    def _go_offline(self, refusal: KafkaError) -> None:
+        """Serve nobody any more. Who waits for a sync is refused, who waits for data looks again."""
         self._offline = True
-        refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"fsync failed: {error}")
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+        if self._group_commit is not None:
+            self._group_commit.stop()
         while self._committing:
-            future = self._committing.popleft()[1]
+            future = self._committing.popleft().future
             if not future.done():
                 future.set_exception(refusal)
+        for waiter in tuple(self.waiters):
+            waiter.changed()
 
     def _flush_due(self) -> None:
         self._flush_timer = None
-        if self.log.unflushed_messages:
-            self._sync()
-
-    def start_sync(self) -> None:
-        """Bring to disk what was appended so far, in the background."""
-        self._sync()
+        if self.log.unflushed_messages > 0:
+            self.start_sync()
 
     def read(self, offset: int, max_bytes: int) -> LogRead:
         """Committed records from an offset on, as a slice of a file. Raises KafkaError."""
@@ -185,12 +218,8 @@ class Partition:
         return self.log.log_start_offset
 
     def close(self) -> None:
-        """Stop serving: whoever waits for data looks again and finds the partition gone."""
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-        self._offline = True
-        for waiter in tuple(self.waiters):
-            waiter.changed()
+        """Stop serving, because the topic is deleted or the broker stops."""
+        self._go_offline(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} is no longer served here"))
 
     def _check_online(self) -> None:
         if self._offline:

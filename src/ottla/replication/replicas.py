@@ -6,8 +6,10 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from ottla.config.definition import ConfigError
 from ottla.config.topic import TopicConfig, topic_config
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log.directory import LogDirectoryError
 from ottla.model import TopicPartition
 from ottla.replication.log_settings import log_config
 from ottla.replication.partition import Partition
@@ -31,7 +33,8 @@ class Replicas:
         self._background = background
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._topics: Mapping[str, TopicState] = {}
-        self._overrides: dict[str, Mapping[str, str]] = {}
+        self._applied: dict[str, tuple[TopicState, Mapping[str, str]]] = {}
+        """The topics as they are hosted now, each with its own settings."""
         self._config: BrokerConfig | None = None
 
     def __iter__(self) -> Iterator[Partition]:
@@ -45,34 +48,49 @@ class Replicas:
         return partition
 
     def _absent(self, topic: str, index: int) -> KafkaError:
-        state = self._topics.get(topic)
-        if state is None or not 0 <= index < len(state.partitions):
+        state = self._state(TopicPartition(topic, index))
+        if state is None:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{index}")
+        if state.leader == self._broker_id:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} cannot be served")
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"another broker leads {topic}-{index}")
+
+    def _state(self, key: TopicPartition) -> PartitionState | None:
+        topic = self._topics.get(key.topic)
+        if topic is None or not 0 <= key.partition < len(topic.partitions):
+            return None
+        return topic.partitions[key.partition]
 
     def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
         """Make the partitions match the image. It is the level that counts, so this can be repeated at any time."""
         before, self._topics = self._topics, image.topics
         settings_changed, self._config = config is not self._config, config
+        for name, topic in before.items():
+            now = image.topics.get(name)
+            if now is not topic and (now is None or now.topic_id != topic.topic_id):
+                # Perhaps created again between two looks, but then the old logs belong to another topic.
+                self._applied.pop(name, None)
+                self._drop(topic)
         for name, topic in image.topics.items():
-            overrides = image.topic_config(name)
-            if before.get(name) is topic and self._overrides.get(name) is overrides and not settings_changed:
-                continue
-            self._overrides[name] = overrides
-            self._apply_topic(topic, topic_config(config, overrides))
-        for name in before.keys() - image.topics.keys():
-            self._overrides.pop(name, None)
-            self._drop(name, range(len(before[name].partitions)))
+            wanted = (topic, image.topic_config(name))
+            if settings_changed or not _same(self._applied.get(name), wanted):
+                self._apply_topic(*wanted, config)
 
-    def _apply_topic(self, topic: TopicState, config: TopicConfig) -> None:
+    def _apply_topic(self, topic: TopicState, overrides: Mapping[str, str], config: BrokerConfig) -> None:
+        """A topic that cannot be served is tried again with the next image, and is not in the way of the others."""
+        try:
+            self._host_partitions(topic, topic_config(config, overrides))
+        except (OSError, LogDirectoryError, ConfigError) as error:
+            self._applied.pop(topic.name, None)
+            log.error("%s cannot be served: %s", topic.name, error)
+        else:
+            self._applied[topic.name] = (topic, overrides)
+
+    def _host_partitions(self, topic: TopicState, config: TopicConfig) -> None:
         for state in topic.partitions:
-            partition = self._partitions.get((topic.name, state.partition))
-            if partition is not None and partition.topic_id != topic.topic_id:
-                # Deleted and created again between two looks: the old log belongs to another topic.
-                self._drop(topic.name, [state.partition])
-                partition = None
             if state.leader != self._broker_id:
                 continue
+            partition = self._partitions.get((topic.name, state.partition))
             if partition is None:
                 self._partitions[topic.name, state.partition] = self._host(topic, state, config)
                 continue
@@ -103,23 +121,35 @@ class Replicas:
         emptiest = min(self.directories, key=lambda directory: len(directory.logs))
         return emptiest.create_log(key, topic.topic_id, log_config(config))
 
-    def _drop(self, topic: str, indexes: range | list[int]) -> None:
-        for index in indexes:
-            partition = self._partitions.pop((topic, index), None)
-            if partition is None:
-                continue
-            partition.close()
-            for directory in self.directories:
-                if partition.topic_partition in directory.logs:
-                    directory.delete_log(partition.topic_partition)
+    def _drop(self, topic: TopicState) -> None:
+        for state in topic.partitions:
+            partition = self._partitions.pop((topic.name, state.partition), None)
+            if partition is not None:
+                partition.close()
+                self._delete_log(partition.topic_partition)
+
+    def _delete_log(self, key: TopicPartition) -> None:
+        for directory in self.directories:
+            if key in directory.logs:
+                try:
+                    directory.delete_log(key)
+                except OSError as error:
+                    log.error("%s cannot be deleted and stays until the next start: %s", key, error)
 
     def delete_strays(self) -> None:
-        """Delete logs of topics that the cluster no longer has: their deletion was cut short by a crash."""
+        """Delete logs that the cluster does not want here any more: their deletion was cut short by a crash."""
         for directory in self.directories:
-            for key in [key for key in directory.logs if key not in self._partitions]:
-                log.info("%s is on disk but not in the cluster; it is deleted", key)
-                directory.delete_log(key)
+            for key in list(directory.logs):
+                state = self._state(key)
+                if state is None or self._broker_id not in state.replicas:
+                    log.info("%s is on disk but not in the cluster; it is deleted", key)
+                    self._delete_log(key)
 
     def close(self) -> None:
         for partition in self:
             partition.close()
+
+
+def _same(applied: tuple[TopicState, Mapping[str, str]] | None, wanted: tuple[TopicState, Mapping[str, str]]) -> bool:
+    """An image shares what did not change with the one before it, so that identity tells, at no cost."""
+    return applied is not None and applied[0] is wanted[0] and applied[1] is wanted[1]

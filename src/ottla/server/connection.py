@@ -31,6 +31,9 @@ MAX_OUTSTANDING = 128
 MAX_UNSENT = 1 << 20
 """Reply bytes a peer may leave unread before it is read no further. One reply may be larger."""
 
+MAX_TURN_SECONDS = 0.02
+"""How long one connection is served before the others get their turn."""
+
 
 class _Slot:
     """The place of one request in the order of replies."""
@@ -53,13 +56,16 @@ class ClientConnection:
     __slots__ = (
         "_blocked",
         "_broker",
+        "_closed",
         "_connection",
         "_frames",
         "_listener",
         "_on_close",
         "_outbox",
         "_outstanding",
+        "_resting",
         "_tasks",
+        "_waiting_bytes",
         "last_active",
     )
 
@@ -78,7 +84,10 @@ class ClientConnection:
         self._frames = FrameReader(scratch, broker.config.integer("socket.request.max.bytes"))
         self._outstanding: deque[_Slot] = deque()
         self._outbox: list[Part] = []
+        self._waiting_bytes = 0
         self._blocked = False
+        self._resting = False
+        self._closed = False
         self._tasks: set[asyncio.Future[Response | None]] = set()
         self.last_active = broker.clock.monotonic()
 
@@ -88,7 +97,10 @@ class ClientConnection:
 
     @property
     def idle(self) -> bool:
-        return not self._outstanding
+        """Whether silence counts against the client. One that waits for a reply is still read, so that its end would be
+        noticed, unless it sent more meanwhile.
+        """
+        return not self._outstanding or self._frames.buffered > 0
 
     def buffer(self) -> memoryview:
         return self._frames.buffer()
@@ -102,6 +114,7 @@ class ClientConnection:
         self._serve()
 
     def closed(self) -> None:
+        self._closed = True
         for task in self._tasks:
             # A long-poll ends with its client; work that has begun (a topic half created) is finished for its own sake.
             if not isinstance(task, asyncio.Task):
@@ -113,18 +126,15 @@ class ClientConnection:
         self._connection.close()
 
     def _serve(self) -> None:
-        """Serve every whole request that has arrived, then send all their replies at once."""
+        """Serve the whole requests that have arrived, then send their replies at once."""
         try:
-            while not self._stalled():
-                frame = self._frames.next_frame()
-                if frame is None:
-                    break
-                self._serve_frame(frame)
+            self._serve_frames()
         except (FrameError, WireError, CloseConnectionError) as error:
             self._hang_up(str(error))
             return
         except Exception:
             log.exception("a request of %s failed; closing its connection", self._connection.peer)
+            self._flush()
             self.close()
             return
         self._frames.settle()
@@ -135,8 +145,33 @@ class ClientConnection:
         else:
             self._connection.resume_reading()
 
+    def _serve_frames(self) -> None:
+        clock = self._broker.clock
+        end_of_turn = clock.monotonic() + MAX_TURN_SECONDS
+        while not self._stalled():
+            frame = self._frames.next_frame()
+            if frame is None:
+                return
+            self._serve_frame(frame)
+            if self._waiting_bytes > MAX_UNSENT:
+                self._flush()
+            if self._frames.buffered and clock.monotonic() > end_of_turn:
+                self._resting = True
+                asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._resting = False
+        self._serve()
+
     def _stalled(self) -> bool:
-        return self._blocked or len(self._outstanding) >= MAX_OUTSTANDING or self._connection.unsent() > MAX_UNSENT
+        return (
+            self._blocked
+            or self._resting
+            or self._closed
+            or len(self._outstanding) >= MAX_OUTSTANDING
+            or self._waiting_bytes > MAX_UNSENT
+            or self._connection.unsent() > MAX_UNSENT
+        )
 
     def _serve_frame(self, frame: memoryview) -> None:
         connection = self._connection
@@ -144,7 +179,7 @@ class ClientConnection:
         if reply is None:
             return
         if isinstance(reply, Response):
-            parts = encode_reply(header, reply)
+            parts = self._encode(header, reply)
             if self._outstanding:
                 slot = _Slot()
                 slot.parts, slot.done = parts, True
@@ -153,6 +188,11 @@ class ClientConnection:
                 self._outbox += parts
         else:
             self._reply_later(header, reply)
+
+    def _encode(self, header: RequestHeader, reply: Response) -> list[Part]:
+        parts = encode_reply(header, reply)
+        self._waiting_bytes += sum(map(len, parts))
+        return parts
 
     def _reply_later(self, header: RequestHeader, reply: Awaitable[Response | None]) -> None:
         slot = _Slot()
@@ -166,16 +206,16 @@ class ClientConnection:
         self._tasks.discard(task)
         if task.cancelled():
             return
-        error = task.exception()
-        if isinstance(error, CloseConnectionError):
+        try:
+            reply = task.result()
+            slot.parts = [] if reply is None else self._encode(header, reply)
+        except CloseConnectionError as error:
             self._hang_up(str(error))
             return
-        if error is not None:
-            log.error("request %s of %s failed; closing its connection", header, self._connection.peer, exc_info=error)
+        except Exception:
+            log.exception("request %s of %s failed; closing its connection", header, self._connection.peer)
             self.close()
             return
-        reply = task.result()
-        slot.parts = [] if reply is None else encode_reply(header, reply)
         slot.done = True
         if self._outstanding and slot is self._outstanding[0]:
             self._advance()
@@ -185,11 +225,13 @@ class ClientConnection:
         while self._outstanding and self._outstanding[0].done:
             self._outbox += self._outstanding.popleft().parts
         self._blocked = self._blocked and bool(self._outstanding)
+        self._flush()
         self._serve()
 
     def _flush(self) -> None:
         if self._outbox:
             parts, self._outbox = self._outbox, []
+            self._waiting_bytes -= sum(map(len, parts))
             self._connection.send(parts)
 
     def _hang_up(self, reason: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 from ottla.handlers.api_versions import unsupported_version
 from ottla.handlers.context import Broker, CloseConnectionError, Context, Reply
 from ottla.handlers.registry import HANDLERS
+from ottla.wire import WireError
 from ottla.wire.api import API_VERSIONS, PRODUCE
 from ottla.wire.codec import decode, encode_parts
 from ottla.wire.framing import RequestHeader, frame, parse_request_header, response_header
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 MAX_REQUEST_WITHOUT_RECORDS = 8 << 20
 """Two bytes on the wire can become a hundred in memory, so only records may fill `socket.request.max.bytes`."""
+
+
+class UnfitReplyError(Exception):
+    """A handler made a reply that cannot be written in the version the client asked in: a mistake of the broker's."""
 
 
 def handle(
@@ -42,4 +47,7 @@ def handle(
 
 def encode_reply(header: RequestHeader, reply: Response) -> list[Part]:
     head = response_header(header.api_key, header.api_version, header.correlation_id)
-    return cast("list[Part]", frame([head, *encode_parts(reply, header.api_version)]))
+    try:
+        return cast("list[Part]", frame([head, *encode_parts(reply, header.api_version)]))
+    except WireError as error:
+        raise UnfitReplyError(f"{type(reply).__name__} does not fit version {header.api_version}: {error}") from error

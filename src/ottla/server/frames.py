@@ -32,7 +32,11 @@ class FrameReader:
         return self._filled - self._position
 
     def buffer(self) -> memoryview:
-        return self._scratch if self._own is None else self._own[self._filled :]
+        if self._own is None:
+            return self._scratch
+        if self._filled == len(self._own):
+            self._move(self._own)
+        return self._own[self._filled :]
 
     def received(self, count: int) -> None:
         self._filled += count
@@ -54,16 +58,18 @@ class FrameReader:
 
     def settle(self) -> None:
         """Call when the frames taken so far are done with: frees the scratch buffer for the next connection."""
-        left = self._filled - self._position
-        if left == 0:
+        if self._filled == self._position:
             self._own = None
-        elif self._own is None or self._position or left == len(self._own):
-            data = self._scratch if self._own is None else self._own
-            own = memoryview(bytearray(self._capacity(data, left)))
-            own[:left] = data[self._position : self._filled]
-            self._own = own
-        self._filled = left
-        self._position = 0
+            self._filled = self._position = 0
+        elif self._own is None:
+            self._move(self._scratch)
+
+    def _move(self, data: memoryview) -> None:
+        """Take what is left to a buffer with room for more. One that only waits to be served stays where it is."""
+        left = self._filled - self._position
+        self._own = memoryview(bytearray(self._capacity(data, left)))
+        self._own[:left] = data[self._position : self._filled]
+        self._filled, self._position = left, 0
 
     def _capacity(self, data: memoryview, left: int) -> int:
         needed = 4

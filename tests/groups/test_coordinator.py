@@ -1,0 +1,277 @@
+"""What the traces do not say: the order of calls, the limits, and offsets by topic id."""
+
+import pytest
+
+from ottla.errors import ErrorCode
+from ottla.groups.commands import PartitionCommit, Protocol
+from ottla.groups.effects import Now, Outcome, Reply, TimerKey, TimerKind, response_error
+from ottla.groups.parameters import GroupParameters
+from ottla.groups.records import GroupRemoved, GroupStored, OffsetCommitted, OffsetRemoved, StoredMember
+from ottla.groups.results import (
+    CommitResult,
+    DeleteGroupsResult,
+    DeleteOffsetsResult,
+    JoinResult,
+    LeaveResult,
+    LeftMember,
+    Result,
+    SyncResult,
+)
+from ottla.model import TopicId, TopicPartition
+from tests.groups.shell import WALL_START_MS, Shell, protocols, subscription
+
+OLD_TOPIC = TopicId(b"o" * 16)
+NEW_TOPIC = TopicId(b"n" * 16)
+
+
+def stored(subscribed: bytes, generation: int = 1, protocol_type: str = "consumer") -> GroupStored:
+    member = StoredMember("a-1", None, "a", "/127.0.0.1", 60_000, 10_000, subscribed, b"assigned")
+    return GroupStored("g", generation, protocol_type, "range", "a-1", WALL_START_MS, (member,))
+
+
+def loaded(*records: GroupStored | OffsetCommitted | GroupRemoved) -> Shell:
+    shell = Shell()
+    for record in records:
+        shell.core.replay(record)
+    shell.perform(shell.core.on_loaded(shell.now))
+    return shell
+
+
+def test_a_command_must_not_overtake_the_records_of_the_last_one() -> None:
+    shell = Shell()
+    core = shell.core
+    outcome = core.delete_groups("token", ["nope"])
+    assert not outcome.records
+    with pytest.raises(RuntimeError, match="not the records of the last command"):
+        core.written(outcome)
+    core.replay(OffsetCommitted("g", "clicks", 0, 5))
+    outcome = core.delete_groups("token", ["g"])
+    with pytest.raises(RuntimeError, match="neither written nor given up"):
+        core.timer_fired(TimerKey(TimerKind.JOIN, "g"), shell.now)
+    with pytest.raises(RuntimeError, match="not the records of the last command"):
+        core.append_failed(Outcome(), ErrorCode.KAFKA_STORAGE_ERROR, shell.now)
+    assert core.fetch_offset("g", "clicks", 0) is not None
+    core.written(outcome)
+    assert core.fetch_offset("g", "clicks", 0) is None
+    with pytest.raises(RuntimeError, match="not the records of the last command"):
+        core.written(outcome)
+
+
+@pytest.mark.parametrize(
+    ("result", "failed"),
+    [
+        (JoinResult(ErrorCode.NONE, "a-1", 1), JoinResult(ErrorCode.NOT_COORDINATOR, "")),
+        (SyncResult(ErrorCode.NONE, "consumer", "range", b"x"), SyncResult(ErrorCode.NOT_COORDINATOR)),
+        (LeaveResult(ErrorCode.NONE, (LeftMember("a", None, ErrorCode.NONE),)), LeaveResult(ErrorCode.NOT_COORDINATOR)),
+        (CommitResult((ErrorCode.NONE,) * 2), CommitResult((ErrorCode.NOT_COORDINATOR,) * 2)),
+        (
+            DeleteOffsetsResult(ErrorCode.NONE, (ErrorCode.NONE,)),
+            DeleteOffsetsResult(ErrorCode.NOT_COORDINATOR),
+        ),
+        (DeleteGroupsResult((ErrorCode.NONE,)), DeleteGroupsResult((ErrorCode.NOT_COORDINATOR,))),
+    ],
+)
+def test_a_reply_that_rests_on_nothing_is_refused(result: Result, failed: Result) -> None:
+    assert Reply(7, result).failed(ErrorCode.NOT_LEADER_OR_FOLLOWER) == Reply(7, failed)
+
+
+@pytest.mark.parametrize(
+    ("append_error", "told"),
+    [
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.INVALID_FETCH_SIZE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+    ],
+)
+def test_clients_hear_of_coordinators_not_of_partitions(append_error: ErrorCode, told: ErrorCode) -> None:
+    assert response_error(append_error) is told
+
+
+def test_a_group_without_a_name_has_no_members() -> None:
+    shell = Shell()
+    assert shell.replies[shell.join("a", group_id="")] == JoinResult(ErrorCode.INVALID_GROUP_ID, "")
+    assert shell.replies[shell.sync("a-1", 1, group_id="")] == SyncResult(ErrorCode.INVALID_GROUP_ID)
+    assert shell.replies[shell.leave(group_id="")] == LeaveResult(ErrorCode.INVALID_GROUP_ID)
+    assert shell.heartbeat("a-1", 1, group_id="") is ErrorCode.INVALID_GROUP_ID
+
+
+def test_a_group_without_a_name_may_have_offsets() -> None:
+    """Kafka keeps this for its oldest clients."""
+    shell = Shell()
+    shell.commit(PartitionCommit("clicks", 0, 5), group_id="")
+    assert [it.offset for it in shell.core.fetch_all_offsets("")] == [5]
+
+
+def test_metadata_is_limited_in_utf16_units() -> None:
+    shell = Shell(GroupParameters(offset_metadata_max_bytes=4))
+    notes = ["", None, "four", "fünf", "🚀🚀", "fives", "🚀🚀🚀"]
+    token = shell.commit(*[PartitionCommit("clicks", at, 5, 0, note) for at, note in enumerate(notes)])
+    assert shell.replies[token] == CommitResult(
+        (ErrorCode.NONE,) * 5 + (ErrorCode.OFFSET_METADATA_TOO_LARGE,) * 2,
+    )
+    assert [it.metadata for it in shell.core.fetch_all_offsets("g")] == ["", "", "four", "fünf", "🚀🚀"]
+
+
+def test_a_commit_keeps_all_it_was_given() -> None:
+    shell = Shell()
+    shell.steady_ms = 50
+    shell.commit(PartitionCommit("clicks", 3, 42, 7, "note", NEW_TOPIC), retention_time_ms=-1)
+    shell.crash()
+    assert shell.core.fetch_offset("g", "clicks", 3) == OffsetCommitted(
+        "g", "clicks", 3, 42, 7, "note", WALL_START_MS + 50, -1, NEW_TOPIC
+    )
+
+
+def test_an_offset_belongs_to_the_topic_not_to_its_name() -> None:
+    shell = loaded(
+        OffsetCommitted("g", "clicks", 0, 5, topic_id=OLD_TOPIC),
+        OffsetCommitted("g", "clicks", 1, 6, topic_id=NEW_TOPIC),
+        OffsetCommitted("g", "clicks", 2, 7),
+    )
+
+    def fetched(*topic_id: TopicId) -> list[int | None]:
+        found = [shell.core.fetch_offset("g", "clicks", partition, *topic_id) for partition in range(3)]
+        return [None if it is None else it.offset for it in found]
+
+    assert fetched(NEW_TOPIC) == [None, 6, 7]
+    assert fetched(OLD_TOPIC) == [5, None, 7]
+    assert fetched() == [5, 6, 7]
+    outcome = shell.perform(shell.core.on_topics_deleted({"clicks": OLD_TOPIC, "views": NEW_TOPIC}))
+    assert outcome.records == [OffsetRemoved("g", "clicks", 0), OffsetRemoved("g", "clicks", 2)]
+    assert fetched() == [None, 6, None]
+
+
+def test_offsets_outlive_a_group_that_was_removed_without_them() -> None:
+    shell = loaded(stored(subscription("clicks")), OffsetCommitted("g", "clicks", 0, 5), GroupRemoved("g"))
+    assert shell.core.describe("g").state == "Empty"
+    assert shell.core.describe("g").protocol_type == ""
+    assert shell.core.fetch_offset("g", "clicks", 0) is not None
+    assert loaded(stored(subscription("clicks")), GroupRemoved("g")).core.list_groups() == []
+
+
+def test_a_later_record_replaces_an_earlier_one_when_loading() -> None:
+    shell = loaded(stored(subscription("clicks")), stored(subscription("views"), 2))
+    (member,) = shell.core.describe("g").members
+    assert member.metadata == subscription("views")
+    assert shell.heartbeat("a-1", 2) is ErrorCode.NONE
+
+
+def test_a_loaded_leader_who_is_no_member_is_replaced() -> None:
+    shell = loaded(stored(subscription("clicks"))._replace(leader="gone-9"))
+    assert shell.core.groups["g"].leader == "a-1"
+
+
+@pytest.mark.parametrize(
+    "metadata", [b"", b"\0\0\0\0\0\1", b"\0\0\0\0\0\1\0\5abc", b"\0\0\0\0\0\1\xff\xff", b"\0\0\0\0\0\1\0\1\xff"]
+)
+def test_consumers_whose_subscription_cannot_be_read_may_read_anything(metadata: bytes) -> None:
+    shell = loaded(stored(metadata), OffsetCommitted("g", "views", 0, 5, commit_timestamp_ms=0))
+    token = shell.delete_offsets(TopicPartition("views", 0))
+    assert shell.replies[token] == DeleteOffsetsResult(ErrorCode.NONE, (ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,))
+    assert shell.expire_offsets().records == []
+
+
+def test_members_of_another_protocol_protect_all_their_offsets() -> None:
+    shell = loaded(stored(b"opaque", protocol_type="connect"), OffsetCommitted("g", "t", 0, 5, commit_timestamp_ms=0))
+    token = shell.delete_offsets(TopicPartition("t", 0))
+    assert shell.replies[token] == DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP)
+    assert shell.expire_offsets().records == []
+
+
+def test_nothing_expires_during_a_rebalance() -> None:
+    shell = loaded(stored(subscription("clicks")), OffsetCommitted("g", "views", 0, 5, commit_timestamp_ms=0))
+    shell.join("b", version=3)
+    assert shell.core.describe("g").state == "PreparingRebalance"
+    assert shell.expire_offsets().records == []
+    shell.wait(10_000)
+    assert shell.core.describe("g").state == "CompletingRebalance"
+    assert shell.expire_offsets().records == []
+    shell.sync("b-1", 2)
+    assert shell.expire_offsets().records == [OffsetRemoved("g", "views", 0)]
+
+
+def test_an_empty_group_of_the_oldest_format_expires_by_commit() -> None:
+    """Before version 2 of the record nobody knew since when a group was empty."""
+    retention_ms = GroupParameters().offsets_retention_ms
+    shell = loaded(
+        GroupStored("g", 3, "consumer"),
+        OffsetCommitted("g", "clicks", 0, 5, commit_timestamp_ms=WALL_START_MS - retention_ms),
+        OffsetCommitted("g", "clicks", 1, 5, commit_timestamp_ms=WALL_START_MS - retention_ms + 1),
+    )
+    assert shell.expire_offsets().records == [OffsetRemoved("g", "clicks", 0)]
+
+
+def test_the_initial_delay_ends_with_the_rebalance_timeout() -> None:
+    shell = Shell()
+    shell.join("a", version=3, rebalance_timeout_ms=7_000)
+    while len(shell.replies) == 0:
+        shell.wait(500)
+        shell.join("b", version=3, rebalance_timeout_ms=7_000)
+    assert shell.steady_ms == 3_000 + 3_000 + 1_000
+
+
+def test_a_group_of_many_members_with_long_metadata() -> None:
+    shell = Shell()
+    offered = tuple(Protocol(f"assignor-{at}", subscription(*[f"topic-{at}" for at in range(500)])) for at in range(20))
+    tokens = [shell.join(f"c{at}", version=3, offered=offered) for at in range(100)]
+    shell.wait(6_000)
+    results = [shell.replies[token] for token in tokens]
+    assert [len(result.members) for result in results if isinstance(result, JoinResult)] == [100] + [0] * 99
+    assert {result.protocol_name for result in results if isinstance(result, JoinResult)} == {"assignor-0"}
+
+
+def test_heartbeats_have_no_effects() -> None:
+    shell = Shell()
+    first, second = shell.stable_group("a", "b")
+    timers = dict(shell.timers)
+    for _ in range(5):
+        shell.steady_ms += 1_000
+        assert shell.heartbeat(first, 1) is ErrorCode.NONE
+        assert shell.heartbeat(second, 1) is ErrorCode.NONE
+    assert shell.timers == timers
+    assert min(timers.values()) > shell.steady_ms
+
+
+def test_a_timer_that_fires_too_early_or_too_late_does_no_harm() -> None:
+    shell = Shell()
+    shell.join("a", version=3, offered=protocols("range"))
+    for kind in TimerKind:
+        early = shell.core.timer_fired(TimerKey(kind, "g", "a-1"), shell.now)
+        assert not early.replies
+        assert not early.records
+        shell.perform(early)
+    shell.wait(3_000)
+    assert shell.core.describe("g").state == "CompletingRebalance"
+    for key in (TimerKey(TimerKind.JOIN, "g"), TimerKey(TimerKind.SYNC, "g"), TimerKey(TimerKind.SESSION, "g", "x-9")):
+        shell.perform(shell.core.timer_fired(key, shell.now))
+    shell.perform(shell.core.timer_fired(TimerKey(TimerKind.JOIN, "unknown"), shell.now))
+    assert shell.core.describe("g").state == "CompletingRebalance"
+
+
+def test_timeouts_follow_the_steady_clock() -> None:
+    shell = Shell()
+    (member,) = shell.stable_group("a")
+    a_year_later = Now(shell.steady_ms + 9_999, WALL_START_MS + 365 * 86_400_000)
+    for key in list(shell.timers):
+        shell.core.timer_fired(key, a_year_later)
+    assert shell.core.heartbeat("g", member, None, 1, a_year_later) is ErrorCode.NONE
+
+
+def test_groups_do_not_touch_each_other() -> None:
+    shell = Shell()
+    shell.stable_group("a", group_id="first")
+    shell.stable_group("b", group_id="second")
+    shell.commit(PartitionCommit("clicks", 0, 5), group_id="third")
+    listed = {group.group_id: group.state for group in shell.core.list_groups()}
+    assert listed == {"first": "Stable", "second": "Stable", "third": "Empty"}
+    assert [it.group_id for it in shell.core.list_groups(states=[" STABLE "])] == ["first", "second"]
+    assert shell.replies[shell.delete_groups("first", "third")] == DeleteGroupsResult(
+        (ErrorCode.NON_EMPTY_GROUP, ErrorCode.NONE)
+    )

@@ -1,0 +1,304 @@
+"""The world in a test's hands: time that passes when told to, threads that work when told to, fsync that can fail."""
+
+import asyncio
+import errno
+import functools
+import heapq
+import itertools
+import os
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+import pytest
+
+from ottla.config.broker import BrokerConfig
+from ottla.config.topic import TopicConfig, topic_config
+from ottla.env.disk import OsDisk, OsFile
+from ottla.errors import ErrorCode, KafkaError
+from ottla.log.directory import LogDirectory
+from ottla.log.layout import CLEAN_SHUTDOWN
+from ottla.model import TopicId, TopicPartition
+from ottla.records.builder import NewRecord, build_batch
+from ottla.records.format import Codec
+from ottla.records.header import iter_headers
+from ottla.records.reader import Record, read_records
+from ottla.replication.log_settings import log_config
+from ottla.replication.partition import Partition
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+NOW_MS = 1_700_000_000_000
+CLICKS = TopicPartition("clicks", 0)
+TOPIC_ID = TopicId(bytes(range(16)))
+CLUSTER_ID = "a-cluster"
+
+
+def on_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
+    """Make a test of an asynchronous function. An exception that only the event loop got to see fails it too."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        unhandled: list[dict[str, Any]] = []
+
+        async def watched() -> None:
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+            await test(*args, **kwargs)
+            await settle()
+
+        asyncio.run(watched())
+        assert not unhandled, unhandled
+
+    return run
+
+
+async def settle() -> None:
+    """Let everything run that can run now. A callback that schedules another takes a turn each."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+class ManualTimer:
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class _Call(NamedTuple):
+    at: float
+    order: int
+    timer: ManualTimer
+    callback: Callable[[], object]
+
+
+class ManualClock:
+    """Implements `ottla.env.clock.Clock`."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._order = itertools.count()
+        self._calls: list[_Call] = []
+
+    def time_ms(self) -> int:
+        return NOW_MS + round(self.now * 1000)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> ManualTimer:
+        timer = ManualTimer()
+        call = _Call(self.now + delay, next(self._order), timer, functools.partial(callback, *args))
+        heapq.heappush(self._calls, call)
+        return timer
+
+    def advance(self, seconds: float) -> None:
+        """Jump ahead, then run what is due by then in its order: late, as on a busy machine."""
+        self.now += seconds
+        while self._calls and self._calls[0].at <= self.now + 1e-9:
+            call = heapq.heappop(self._calls)
+            if not call.timer.cancelled:
+                call.callback()
+
+    @property
+    def pending(self) -> int:
+        """Timers that would still fire."""
+        return sum(not call.timer.cancelled for call in self._calls)
+
+
+class ManualBackground:
+    """Implements `ottla.env.background.Background`: work is done at once, or waits while `held`."""
+
+    def __init__(self, *, held: bool = False) -> None:
+        self.held = held
+        self.started = 0
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def work() -> None:
+            try:
+                result = function()
+            except Exception as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        self.started += 1
+        if self.held:
+            self._waiting.append(work)
+        else:
+            work()
+        return future
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    async def finish_one(self) -> None:
+        """Do the piece of work that waits longest, and let everybody notice."""
+        self._waiting.popleft()()
+        await settle()
+
+    async def finish_all(self) -> None:
+        while self._waiting:
+            await self.finish_one()
+
+
+class WatchedFile(OsFile):
+    __slots__ = ("_disk", "_path")
+
+    def __init__(self, fd: int, path: str, disk: "WatchedDisk") -> None:
+        super().__init__(fd)
+        self._path = path
+        self._disk = disk
+
+    def sync(self) -> None:
+        self._disk.note_sync(self._path)
+
+
+class WatchedDisk(OsDisk):
+    """Real files, but a sync is only counted, which is quicker; any operation can be made to fail, by path."""
+
+    def __init__(self) -> None:
+        self.syncs: Counter[str] = Counter()
+        """By the ending of the file's name, such as `.log`."""
+        self.during_sync: Callable[[], object] | None = None
+        """Called once, in the middle of the next sync: what a real one, in its thread, overlaps with."""
+        self._broken: list[tuple[str, str, Exception]] = []
+
+    def break_(self, operation: str, path_part: str = "", error: Exception | None = None) -> None:
+        """Let an operation fail for every path that contains a part."""
+        self._broken.append((operation, path_part, error or OSError(errno.EIO, "Input/output error")))
+
+    def repair(self) -> None:
+        self._broken.clear()
+
+    def _check(self, operation: str, path: str) -> None:
+        for broken, path_part, error in self._broken:
+            if broken == operation and path_part in path:
+                raise error
+
+    def note_sync(self, path: str) -> None:
+        self._check("sync", path)
+        self.syncs[os.path.splitext(path)[1]] += 1
+        during_sync, self.during_sync = self.during_sync, None
+        if during_sync is not None:
+            during_sync()
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        self._check("open", path)
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return WatchedFile(os.open(path, flags, 0o644), path, self)
+
+    def make_directory(self, path: str) -> None:
+        self._check("make_directory", path)
+        super().make_directory(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        self._check("read_bytes", path)
+        return super().read_bytes(path)
+
+    def replace_bytes(self, path: str, data: bytes) -> None:
+        self._check("replace_bytes", path)
+        temporary = path + ".tmp"
+        with open(temporary, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+
+    def rename(self, old: str, new: str) -> None:
+        self._check("rename", old)
+        super().rename(old, new)
+
+    def remove_tree(self, path: str) -> None:
+        self._check("remove_tree", path)
+        super().remove_tree(path)
+
+    def sync_directory(self, path: str) -> None:
+        os.stat(path or ".")
+
+
+def expect(code: ErrorCode) -> AbstractContextManager[object]:
+    return pytest.raises(KafkaError, check=lambda error: error.code is code)
+
+
+def settings(overrides: Mapping[str, str] | None = None, broker: Mapping[str, str] | None = None) -> TopicConfig:
+    """What is in effect for a topic with these settings, named with `.` as Kafka does."""
+    return topic_config(BrokerConfig(broker or {}), overrides or {})
+
+
+def open_directory(
+    path: object, disk: WatchedDisk, clock: ManualClock, overrides: Mapping[str, str] | None = None
+) -> LogDirectory:
+    config = log_config(settings(overrides))
+    return LogDirectory.open(
+        disk, clock, str(path), cluster_id=CLUSTER_ID, node_id=1, config_of=lambda _: config, random_bytes=os.urandom
+    )
+
+
+def kill(directory: LogDirectory) -> None:
+    """What a killed process leaves of a directory: its files as they are, and the lock free."""
+    directory._lock.close()
+    assert not os.path.exists(f"{directory.path}/{CLEAN_SHUTDOWN}")
+
+
+class PartitionWorld:
+    """One partition on a disk, with everything around it in the test's hands."""
+
+    def __init__(self, path: object, overrides: Mapping[str, str] | None = None, *, held: bool = False) -> None:
+        self.clock = ManualClock()
+        self.disk = WatchedDisk()
+        self.background = ManualBackground(held=held)
+        self.directory = open_directory(path, self.disk, self.clock, overrides)
+        config = settings(overrides)
+        self.log = self.directory.create_log(CLICKS, TOPIC_ID, log_config(config))
+        self.partition = Partition(TOPIC_ID, self.log, config, 0, self.clock, self.background)
+
+    def configure(self, **overrides: str) -> None:
+        """Keys with `_` for `.`."""
+        self.partition.configure(settings({key.replace("_", "."): value for key, value in overrides.items()}))
+
+
+def batch(
+    *values: bytes,
+    key: bytes | None = None,
+    timestamp: int = NOW_MS,
+    codec: Codec = Codec.NONE,
+    producer_id: int = -1,
+    sequence: int = -1,
+) -> memoryview:
+    """A batch as a producer sends it, with one record for each value."""
+    records = [NewRecord(key, value, (), timestamp) for value in values or (b"value",)]
+    epoch = -1 if producer_id < 0 else 0
+    return memoryview(
+        build_batch(records, codec=codec, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+    )
+
+
+def records_in(data: bytes | memoryview) -> list[Record]:
+    view = memoryview(data)
+    return [
+        record
+        for position, header in iter_headers(view)
+        for record in read_records(view[position : position + header.size])
+    ]
+
+
+def visible(partition: Partition, offset: int | None = None) -> list[Record]:
+    """What a consumer that starts at an offset (the log start) can read now."""
+    offset = partition.log.log_start_offset if offset is None else offset
+    found: list[Record] = []
+    while True:
+        read = partition.read(offset, 1 << 20)
+        if read.file is None:
+            return found
+        found += records_in(read.file.read(read.size, read.position))
+        offset = read.next_offset
+
+
+def values(records: Sequence[Record]) -> list[bytes | None]:
+    return [record.value for record in records]
