@@ -4,7 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup run test check lock docs clean
+KAFKA_JARS ?= $(wildcard $(CURDIR)/build/kafka-jars)
+
+.PHONY: setup run test check lock docs kafka-jars clean
 
 setup: $(STAMP)
 
@@ -20,7 +22,13 @@ run: setup
 	@$(BIN)/ottla serve --data-dir data --listen 127.0.0.1:9092
 
 test: setup
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+# Needs Maven and Java. With the jars in place, `make test` also runs Kafka's own tools against Ottla.
+kafka-jars: build/kafka-jars
+
+build/kafka-jars: tests/compat/kafka/pom.xml
+	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$@
 
 check: setup
 	$(BIN)/ruff check src tests

@@ -5,7 +5,7 @@ from ottla.cli.app import FAMILIES, app
 
 COMMANDS = [
     *(("topics", name) for name in ("create", "list", "describe", "alter", "delete", "delete-records")),
-    *(("groups", name) for name in ("list", "describe", "delete", "reset-offsets")),
+    *(("groups", name) for name in ("list", "describe", "delete", "reset-offsets", "delete-offsets")),
     *(("configs", name) for name in ("describe", "alter")),
     ("produce",),
     ("consume",),

@@ -61,10 +61,14 @@ def test_an_error_without_words_is_named() -> None:
     assert str(failure) == "The broker refused the request: POLICY_VIOLATION."
 
 
-def test_silence_is_told_from_refusal() -> None:
-    failure = Client("127.0.0.1:9092", None).failure(KafkaError(KafkaError._TIMED_OUT))
-    assert isinstance(failure, SilentBrokerError)
-    assert "ottla doctor" in str(failure)
+def test_a_silent_broker_is_told_from_one_that_is_gone() -> None:
+    timed_out = KafkaError(KafkaError._TIMED_OUT)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        failure = Client(address, None).failure(timed_out)
+        assert isinstance(failure, SilentBrokerError)
+        assert "ottla doctor" in str(failure)
+    assert "No broker answered" in str(Client(address, None).failure(timed_out))
 
 
 def _closed_port() -> int:

@@ -8,10 +8,10 @@ from tests.cli.conftest import Cli
 
 @pytest.fixture
 def group(cli: Cli, topic: str, unique: Callable[[str], str]) -> str:
-    """A group without members that has read two of the three records of partition 0."""
+    """A group without members that is past two of the three records of partition 0."""
     name = unique("reports")
     cli.ok("produce", topic, "--partition", "0", stdin="a\nb\nc\n")
-    cli.ok("consume", topic, "--group", name, "--from-beginning", "--max-messages", "2")
+    cli.ok("groups", "reset-offsets", name, "--topic", f"{topic}:0", "--to-offset", "2", "--execute")
     return name
 
 
@@ -139,6 +139,22 @@ def test_reset_of_what_is_not_there(cli: Cli, topic: str, group: str, unique: Ca
         cli.fails(*reset, f"{topic}:7", "--to-earliest") == f"Topic '{topic}' has no partition 7; it has 3, from 0 on."
     )
     assert "no offset for" in cli.fails("groups", "reset-offsets", unique("new"), "--topic", topic, "--shift-by", "1")
+
+
+def test_delete_offsets(cli: Cli, topic: str, group: str) -> None:
+    cli.ok("groups", "reset-offsets", group, "--topic", topic, "--to-earliest", "--execute")
+    assert table(cli.ok("groups", "delete-offsets", group, "--topic", f"{topic}:0")) == [
+        {"TOPIC": topic, "PARTITION": "0", "STATUS": "Successful"}
+    ]
+    assert [row["partition"] for row in cli.json("groups", "describe", group)] == [1, 2]
+    assert len(cli.json("groups", "delete-offsets", group, "--topic", topic)) == 3
+
+
+def test_offsets_that_are_kept(cli: Cli, topic: str, group: str, active_group: str) -> None:
+    assert cli.fails("groups", "delete-offsets", active_group, "--topic", topic) == (
+        f"Consumer group '{active_group}' still reads {topic}; stop its consumers first."
+    )
+    assert "does not exist" in cli.fails("groups", "delete-offsets", f"{group}-missing", "--topic", topic)
 
 
 def test_wrong_usage(cli: Cli, topic: str) -> None:

@@ -18,6 +18,7 @@ def test_create_list_describe_alter_delete(cli: Cli, unique: Callable[[str], str
         (0, 0, 0),
         (1, 0, 0),
     ]
+    assert [entry["size"] for entry in description["partitions"]] == [0, 0]
     assert all(entry["leader"] in entry["isr"] == entry["replicas"] for entry in description["partitions"])
     assert cli.ok("topics", "alter", name, "--partitions", "3") == f"Topic {name} now has 3 partitions.\n"
     assert len(cli.json("topics", "describe", name)[0]["partitions"]) == 3
@@ -40,6 +41,7 @@ def test_describe_prints_the_lines_that_scripts_parse(cli: Cli, topic: str) -> N
     assert len(partitions) == 3
     fields = dict(field.split(": ", 1) for field in partitions[1].strip("\t").split("\t"))
     assert (fields["Topic"], fields["Partition"], fields["Earliest"], fields["Latest"]) == (topic, "1", "0", "2")
+    assert int(fields["Size"]) > 60
     assert fields["Leader"] == fields["Replicas"] == fields["Isr"]
 
 
@@ -76,6 +78,11 @@ def test_several_topics_at_once(cli: Cli, topic: str, unique: Callable[[str], st
 @pytest.mark.parametrize("name", ["a/b", "..", "x" * 250, "sp ace"])
 def test_invalid_names(cli: Cli, name: str) -> None:
     assert cli.fails("topics", "create", name).startswith(f"'{name}' is not a valid topic name; use at most 249")
+
+
+def test_an_empty_name(cli: Cli) -> None:
+    for command in (["create", ""], ["describe", ""]):
+        assert cli.fails("topics", *command).startswith("'' is not a valid topic name")
 
 
 def test_the_brokers_own_words_are_passed_on(cli: Cli, topic: str, unique: Callable[[str], str]) -> None:

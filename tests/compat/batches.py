@@ -74,16 +74,26 @@ def unpack(records: bytes | None) -> list[Batch]:
     """The headers of all whole batches; a fetch may end with a part of one."""
     data, batches = records or b"", []
     while len(data) >= HEADER.size:
-        base_offset, length, _, magic, crc, attributes, last_delta, base_time, max_time, producer, _, sequence, count = (
-            HEADER.unpack_from(data)
-        )
+        (
+            base_offset,
+            length,
+            _,
+            magic,
+            crc,
+            attributes,
+            last_delta,
+            base_time,
+            max_time,
+            producer,
+            _,
+            sequence,
+            count,
+        ) = HEADER.unpack_from(data)
         size = 12 + length
         if size > len(data):
             break
         assert magic == 2
         assert crc == crc32c.crc32c(data[CRC_START:size])
-        batches.append(
-            Batch(base_offset, size, attributes, last_delta, base_time, max_time, producer, sequence, count)
-        )
+        batches.append(Batch(base_offset, size, attributes, last_delta, base_time, max_time, producer, sequence, count))
         data = data[size:]
     return batches

@@ -31,9 +31,7 @@ def consume_confluent(bootstrap: str, topic: str, count: int) -> list[Record]:
 
 def produce_kafka_python(bootstrap: str, topic: str, records: list[Record], compression: str) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type=_or_none(compression), linger_ms=20)
-    futures = [
-        producer.send(topic, r.value, key=r.key, headers=r.headers, timestamp_ms=r.timestamp) for r in records
-    ]
+    futures = [producer.send(topic, r.value, key=r.key, headers=r.headers, timestamp_ms=r.timestamp) for r in records]
     for future in futures:
         future.get(timeout=10)
     producer.close()
@@ -60,8 +58,7 @@ def produce_aiokafka(bootstrap: str, topic: str, records: list[Record], compress
         options = {"compression_type": _or_none(compression), "linger_ms": 20}
         async with AIOKafkaProducer(bootstrap_servers=bootstrap, **options) as producer:
             reports = [
-                await producer.send(topic, r.value, r.key, timestamp_ms=r.timestamp, headers=r.headers)
-                for r in records
+                await producer.send(topic, r.value, r.key, timestamp_ms=r.timestamp, headers=r.headers) for r in records
             ]
             await asyncio.gather(*reports)
 
@@ -119,7 +116,12 @@ class Client:
 
 def _kafka_python_codecs() -> frozenset[str]:
     """kafka-python borrows its codecs from optional packages."""
-    optional = {"gzip": codec.has_gzip(), "snappy": codec.has_snappy(), "lz4": codec.has_lz4(), "zstd": codec.has_zstd()}
+    optional = {
+        "gzip": codec.has_gzip(),
+        "snappy": codec.has_snappy(),
+        "lz4": codec.has_lz4(),
+        "zstd": codec.has_zstd(),
+    }
     return frozenset({"none"} | {name for name, installed in optional.items() if installed})
 
 

@@ -1,7 +1,7 @@
 """The broker under test and the names each test works with.
 
-`OTTLA_COMPAT_BOOTSTRAP=host:port` points the suite at a running Apache Kafka instead of Ottla: a test that passes on one
-and not on the other has found a difference.
+`OTTLA_COMPAT_BOOTSTRAP=host:port` points the suite at a running Apache Kafka instead of Ottla: a test that passes on
+one and not on the other has found a difference.
 """
 
 import os

@@ -66,10 +66,28 @@ async def read(client: Any, count: int) -> list[Any]:
     return [await client.getone() for _ in range(count)]
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait inside the test's own deadline."""
-    while not condition():
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait inside the test's own deadline; the state is the broker's, so there is no event to wait for."""
+    while not await condition():  # noqa: ASYNC110
         await asyncio.sleep(0.02)
+
+
+async def until_shared(partitions: int, *members: Any) -> None:
+    """Every member has so many partitions."""
+
+    async def settled() -> bool:
+        return all(len(member.assignment()) == partitions for member in members)
+
+    await until(settled)
+
+
+async def has_partitions(admin: Any, topic: str, count: int) -> bool:
+    [description] = await admin.describe_topics([topic])
+    return len(description["partitions"]) == count
+
+
+async def is_gone(admin: Any, topic: str) -> bool:
+    return topic not in await admin.list_topics()
 
 
 def test_default_producer_and_consumer(bootstrap: str, topic: str) -> None:
@@ -249,11 +267,11 @@ def test_partitions_move_when_a_member_joins_and_leaves(bootstrap: str, make_top
 
     async def scenario() -> None:
         async with consumer(bootstrap, topic, **settings) as first:
-            await until(lambda: len(first.assignment()) == 4)
+            await until_shared(4, first)
             async with consumer(bootstrap, topic, **settings) as second:
-                await until(lambda: len(first.assignment()) == len(second.assignment()) == 2)
+                await until_shared(2, first, second)
                 assert not first.assignment() & second.assignment()
-            await until(lambda: len(first.assignment()) == 4)
+            await until_shared(4, first)
 
     run(scenario())
 
@@ -280,15 +298,13 @@ def test_topics_are_administered(bootstrap: str, unique: Callable[[], str]) -> N
             with_same_name = await client.create_topics([new])
             assert with_same_name.topic_errors[0][1] == TopicAlreadyExistsError.errno
             await client.create_partitions({name: NewPartitions(3)})
-            while len((await client.describe_topics([name]))[0]["partitions"]) != 3:
-                await asyncio.sleep(0.02)
+            await until(lambda: has_partitions(client, name, 3))
             assert name in await client.list_topics()
             [configs] = await client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
             values = {entry[0]: entry[1] for entry in configs.resources[0][4]}
             assert (values["retention.ms"], values["segment.bytes"]) == ("5000", "1073741824")
             await client.delete_topics([name])
-            while name in await client.list_topics():
-                await asyncio.sleep(0.02)
+            await until(lambda: is_gone(client, name))
 
     run(scenario())
 

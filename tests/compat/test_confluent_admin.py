@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
-from tests.compat.confluent_client import Record, consume, consumer, produce, read_partition, values
+from tests.compat.confluent_client import Record, consume, consumer, produce, read_partition, reader, values
 from tests.compat.conftest import MakeTopic
 from tests.compat.deadlines import eventually
 from tests.compat.topics import wait_until_ready
@@ -353,9 +353,7 @@ def test_electing_the_only_replica_is_not_needed(admin: Any, topic: str) -> None
     assert results[place].code() == KafkaError.ELECTION_NOT_NEEDED
 
 
-def test_a_deleted_topic_takes_its_offsets_along(
-    bootstrap: str, admin: Any, make_topic: MakeTopic, group: str
-) -> None:
+def test_a_deleted_topic_takes_its_offsets_along(bootstrap: str, admin: Any, make_topic: MakeTopic, group: str) -> None:
     kept, gone = make_topic(), make_topic()
     commit(bootstrap, group, TopicPartition(kept, 0, 1), TopicPartition(gone, 0, 2))
     admin.delete_topics([gone])[gone].result(10)

@@ -14,7 +14,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from tests.compat.confluent_client import Record, consume, consumer, produce, read_partition, values
+from tests.compat import topics
+from tests.compat.confluent_client import Record, consume, consumer, produce, read_partition, reader, values
 from tests.compat.conftest import MakeTopic
 from tests.compat.deadlines import eventually
 
@@ -184,9 +185,7 @@ def test_without_permission_a_consumer_creates_no_topic(
     assert missing not in admin.list_topics(timeout=10).topics
 
 
-def test_with_permission_asking_about_a_topic_creates_it(
-    bootstrap: str, unique: Callable[[], str], group: str
-) -> None:
+def test_with_permission_asking_about_a_topic_creates_it(bootstrap: str, unique: Callable[[], str], group: str) -> None:
     missing = unique()
     with consumer(bootstrap, group, allow_auto_create_topics=True) as client:
         eventually(lambda: client.list_topics(missing, timeout=10).topics[missing].partitions)
@@ -197,15 +196,16 @@ def test_with_permission_asking_about_a_topic_creates_it(
 
 
 def test_a_pattern_subscription_finds_topics_made_later(
-    bootstrap: str, admin: Any, unique: Callable[[], str], make_topic: MakeTopic, group: str
+    bootstrap: str, admin: Any, unique: Callable[[], str], group: str
 ) -> None:
-    first = make_topic()
-    prefix = first[: first.rindex("-")]
+    prefix = unique()
+    first, second = f"{prefix}-first", f"{prefix}-second"
+    topics.create(admin, first)
     settings = {"topic_metadata_refresh_interval_ms": 200, "heartbeat_interval_ms": 200}
     with consumer(bootstrap, group, **settings) as client:
         client.subscribe([f"^{prefix}-.*"])
         produce(bootstrap, first, values(1))
         assert {m.topic() for m in consume(client, 1)} == {first}
-        second = make_topic()
+        topics.create(admin, second)
         produce(bootstrap, second, values(1))
         assert {m.topic() for m in consume(client, 1)} == {second}

@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 from kafka.partitioner.default import murmur2
 
-from tests.compat.confluent_client import Record, consume, consumer, produce, read_partition, send, values
+from tests.compat.confluent_client import Record, consume, produce, read_partition, reader, send, values
 from tests.compat.conftest import MakeTopic
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
@@ -120,9 +120,7 @@ def test_an_idempotent_producer_leaves_no_gaps_and_no_duplicates(bootstrap: str,
         assert [int(m.value()) for m in messages] == list(range(partition, 600, 3))
 
 
-def test_producing_creates_the_topic_with_one_partition(
-    bootstrap: str, admin: Any, unique: Callable[[], str]
-) -> None:
+def test_producing_creates_the_topic_with_one_partition(bootstrap: str, admin: Any, unique: Callable[[], str]) -> None:
     topic = unique()
     assert [m.offset() for m in produce(bootstrap, topic, values(3))] == [0, 1, 2]
     assert len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 1

@@ -22,7 +22,9 @@ def test_everyone_reads_what_one_wrote(bootstrap: str, topic: str, writer: Clien
         if codec not in client.codecs:
             continue
         read = client.consume(bootstrap, topic, len(RECORDS))
-        assert [(r.key, r.value, r.headers) for r in read] == [(r.key, r.value, r.headers) for r in RECORDS], client.name
+        assert [(r.key, r.value, r.headers) for r in read] == [(r.key, r.value, r.headers) for r in RECORDS], (
+            client.name
+        )
         if writer.keeps_timestamps:
             assert [r.timestamp for r in read] == [r.timestamp for r in RECORDS], client.name
         else:

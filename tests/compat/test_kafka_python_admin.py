@@ -105,7 +105,9 @@ def test_configurations_come_with_types_documentation_and_synonyms(client: Any, 
     retention = entries["retention.ms"]
     assert (retention["value"], retention["config_type"]) == ("604800000", "LONG")
     assert entries["cleanup.policy"]["config_type"] == "LIST"
-    assert [(s["name"], s["value"]) for s in entries["cleanup.policy"]["synonyms"]] == [("log.cleanup.policy", "delete")]
+    assert [(s["name"], s["value"]) for s in entries["cleanup.policy"]["synonyms"]] == [
+        ("log.cleanup.policy", "delete")
+    ]
 
 
 def test_the_brokers_configuration_is_described(client: Any) -> None:
@@ -174,9 +176,7 @@ def test_groups_are_listed_and_described(client: Any, bootstrap: str, topic: str
     assert group not in {g["group_id"] for g in client.list_groups()}
 
 
-def test_a_groups_offsets_are_altered_reset_and_deleted(
-    client: Any, bootstrap: str, topic: str, group: str
-) -> None:
+def test_a_groups_offsets_are_altered_reset_and_deleted(client: Any, bootstrap: str, topic: str, group: str) -> None:
     place = TopicPartition(topic, 0)
     send(bootstrap, topic, 5)
     assert client.alter_group_offsets(group, {place: OffsetAndMetadata(2, "note", -1)}) == {place: NoError}
@@ -187,9 +187,7 @@ def test_a_groups_offsets_are_altered_reset_and_deleted(
     assert place not in client.list_group_offsets({group: None}).get(group, {})
 
 
-def test_offsets_of_a_subscribed_topic_cannot_be_deleted(
-    client: Any, bootstrap: str, topic: str, group: str
-) -> None:
+def test_offsets_of_a_subscribed_topic_cannot_be_deleted(client: Any, bootstrap: str, topic: str, group: str) -> None:
     place = TopicPartition(topic, 0)
     consumer = join(bootstrap, group, topic)
     consumer.commit({place: OffsetAndMetadata(0, "", -1)})

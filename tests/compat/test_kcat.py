@@ -71,7 +71,12 @@ def test_producing_creates_the_topic(bootstrap: str, unique: Callable[[], str]) 
 
 @pytest.mark.parametrize(
     ("start", "expected"),
-    [("beginning", list(range(10))), ("4", [4, 5, 6, 7, 8, 9]), ("-3", [7, 8, 9]), ("s@1600000005000", [5, 6, 7, 8, 9])],
+    [
+        ("beginning", list(range(10))),
+        ("4", [4, 5, 6, 7, 8, 9]),
+        ("-3", [7, 8, 9]),
+        ("s@1600000005000", [5, 6, 7, 8, 9]),
+    ],
 )
 def test_starting_points(bootstrap: str, topic: str, start: str, expected: list[int]) -> None:
     produce(bootstrap, topic, [Record(b"x", timestamp=1_600_000_000_000 + 1000 * n) for n in range(10)])

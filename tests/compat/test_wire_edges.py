@@ -194,8 +194,13 @@ def test_an_empty_log_has_no_timestamps(bootstrap: str, topic: str) -> None:
 
 def test_the_create_partitions_reply_names_every_topic(bootstrap: str, topic: str) -> None:
     with connect(bootstrap) as connection:
-        asked = [{"name": topic, "count": 3, "assignments": None}, {"name": "missing-one", "count": 3, "assignments": None}]
-        reply = connection.call("create_partitions", 2, topics=asked, timeout=timedelta(seconds=10), validate_only=False)
+        asked = [
+            {"name": topic, "count": 3, "assignments": None},
+            {"name": "missing-one", "count": 3, "assignments": None},
+        ]
+        reply = connection.call(
+            "create_partitions", 2, topics=asked, timeout=timedelta(seconds=10), validate_only=False
+        )
     answers = {result.name: (result.error_code, result.error_message) for result in reply.results}
     assert answers[topic] == (ErrorCode.none, None)
     assert answers["missing-one"][0] is ErrorCode.unknown_topic_or_partition
@@ -220,7 +225,9 @@ def test_described_configurations_are_complete(bootstrap: str, topic: str) -> No
     assert (only.name, only.value, only.config_source) == ("retention.ms", "604800000", 5)
     types = {name: entries[name].config_type for name in ("preallocate", "compression.type", "min.insync.replicas")}
     assert types == {"preallocate": 1, "compression.type": 2, "min.insync.replicas": 3}
-    types = {name: entries[name].config_type for name in ("retention.ms", "min.cleanable.dirty.ratio", "cleanup.policy")}
+    types = {
+        name: entries[name].config_type for name in ("retention.ms", "min.cleanable.dirty.ratio", "cleanup.policy")
+    }
     assert types == {"retention.ms": 5, "min.cleanable.dirty.ratio": 6, "cleanup.policy": 7}
     [synonym] = entries["compression.type"].synonyms
     assert (synonym.name, synonym.value, synonym.source) == ("compression.type", "producer", 5)
@@ -251,7 +258,9 @@ def test_two_new_topics_with_one_name_are_refused(bootstrap: str, unique: Callab
     name = unique()
     new = {"name": name, "num_partitions": 1, "replication_factor": 1}
     with connect(bootstrap) as connection:
-        reply = connection.call("create_topics", 7, topics=[new, new], timeout=timedelta(seconds=10), validate_only=False)
+        reply = connection.call(
+            "create_topics", 7, topics=[new, new], timeout=timedelta(seconds=10), validate_only=False
+        )
     assert {result.error_code for result in reply.topics} == {ErrorCode.invalid_request}
 
 
@@ -262,7 +271,9 @@ def test_a_topic_with_a_name_that_collides_is_refused(bootstrap: str, unique: Ca
 
         def create(name: str) -> Any:
             new = {"name": name, "num_partitions": 1, "replication_factor": 1}
-            reply = connection.call("create_topics", 7, topics=[new], timeout=timedelta(seconds=10), validate_only=False)
+            reply = connection.call(
+                "create_topics", 7, topics=[new], timeout=timedelta(seconds=10), validate_only=False
+            )
             return reply.topics[0].error_code
 
         assert create(stem + "a.b") is ErrorCode.none

@@ -14,7 +14,9 @@ from tests.compat.wire import connect
 from tests.compat.wire_requests import fetch, fetch_one, fetch_topic, produce_one, topic_id_of
 
 
-@pytest.mark.parametrize(("offset", "expected"), [(0, [0, 5, 10]), (4, [0, 5, 10]), (5, [5, 10]), (7, [5, 10]), (14, [10])])
+@pytest.mark.parametrize(
+    ("offset", "expected"), [(0, [0, 5, 10]), (4, [0, 5, 10]), (5, [5, 10]), (7, [5, 10]), (14, [10])]
+)
 def test_an_offset_inside_a_batch_returns_the_whole_batch(
     bootstrap: str, topic: str, offset: int, expected: list[int]
 ) -> None:

@@ -113,7 +113,9 @@ def test_a_session_wakes_up_for_new_data(bootstrap: str, topic: str) -> None:
 def test_sessions_by_topic_id(bootstrap: str, topic: str) -> None:
     with connect(bootstrap) as connection:
         topic_id = topic_id_of(connection, topic)
-        asked = [{"topic_id": topic_id, "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 10_000}]}]
+        asked = [
+            {"topic_id": topic_id, "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 10_000}]}
+        ]
         opened = fetch(connection, 13, topics=asked, session_epoch=0)
         produce_one(connection, topic, batches.pack([b"a"]))
         reply = fetch(connection, 13, session_id=opened.session_id, session_epoch=1)

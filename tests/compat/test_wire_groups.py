@@ -24,7 +24,9 @@ def wait_for_coordinator(connection: Connection, group: str) -> None:
 
     def ready() -> bool:
         [found] = connection.call("find_coordinator", 4, key_type=0, coordinator_keys=[group]).coordinators
-        return found.error_code is ErrorCode.none and fetch_offset(connection, group, "any").error_code is ErrorCode.none
+        return (
+            found.error_code is ErrorCode.none and fetch_offset(connection, group, "any").error_code is ErrorCode.none
+        )
 
     eventually(ready)
 

@@ -13,7 +13,13 @@ LARGE = 50_000_000
 
 
 def produce_one(
-    connection: Connection, topic: str | uuid.UUID, records: bytes, *, version: int = 9, acks: int = -1, partition: int = 0
+    connection: Connection,
+    topic: str | uuid.UUID,
+    records: bytes,
+    *,
+    version: int = 9,
+    acks: int = -1,
+    partition: int = 0,
 ) -> Any:
     """Send records to one partition; returns that partition's part of the reply."""
     topic_name = {"topic_id": topic} if isinstance(topic, uuid.UUID) else {"name": topic}

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import os
 import random
 from collections.abc import Iterator
 
@@ -20,7 +19,7 @@ class Node:
     def lose_power(self, chance: random.Random) -> None:
         """Undo what was done since the last sync, or keep a torn part of it, or all, or all with a hole of zeros."""
         durable, data = self.durable, bytes(self.data)
-        safe = len(os.path.commonprefix([durable, data]))
+        safe = _common_length(durable, data)
         outcome = chance.randrange(4)
         if outcome == 0:
             data = durable
@@ -32,6 +31,11 @@ class Node:
             data = data[:start] + bytes(stop - start) + data[stop:]
         self.data = bytearray(data)
         self.durable = data
+
+
+def _common_length(one: bytes, other: bytes) -> int:
+    shorter = min(len(one), len(other))
+    return next((at for at in range(shorter) if one[at] != other[at]), shorter)
 
 
 class Directory:
@@ -114,6 +118,7 @@ class FaultDisk:
         self.room: int | None = None
         """Bytes that can still be written; None for no limit."""
         self.sync_fails = False
+        self.read_only = False
         self._root = Directory()
         self._locks: set[str] = set()
 
@@ -232,6 +237,8 @@ class FaultDisk:
 
     @contextlib.contextmanager
     def lock(self, path: str) -> Iterator[None]:
+        if self.read_only:
+            raise OSError(errno.EROFS, "Read-only file system", path)
         if path in self._locks:
             raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
         boot = self.boots

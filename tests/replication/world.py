@@ -15,7 +15,7 @@ import pytest
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig, topic_config
-from ottla.env.disk import OsDisk, OsFile
+from ottla.env.disk import Buffer, OsDisk, OsFile
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import LogDirectory
 from ottla.log.layout import CLEAN_SHUTDOWN
@@ -157,6 +157,10 @@ class WatchedFile(OsFile):
         self._path = path
         self._disk = disk
 
+    def write(self, data: Buffer, position: int) -> None:
+        self._disk.check("write", self._path)
+        super().write(data, position)
+
     def sync(self) -> None:
         self._disk.note_sync(self._path)
 
@@ -178,44 +182,44 @@ class WatchedDisk(OsDisk):
     def repair(self) -> None:
         self._broken.clear()
 
-    def _check(self, operation: str, path: str) -> None:
+    def check(self, operation: str, path: str) -> None:
         for broken, path_part, error in self._broken:
             if broken == operation and path_part in path:
                 raise error
 
     def note_sync(self, path: str) -> None:
-        self._check("sync", path)
+        self.check("sync", path)
         self.syncs[os.path.splitext(path)[1]] += 1
         during_sync, self.during_sync = self.during_sync, None
         if during_sync is not None:
             during_sync()
 
     def open(self, path: str, *, create: bool = False) -> OsFile:
-        self._check("open", path)
+        self.check("open", path)
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         return WatchedFile(os.open(path, flags, 0o644), path, self)
 
     def make_directory(self, path: str) -> None:
-        self._check("make_directory", path)
+        self.check("make_directory", path)
         super().make_directory(path)
 
     def read_bytes(self, path: str) -> bytes:
-        self._check("read_bytes", path)
+        self.check("read_bytes", path)
         return super().read_bytes(path)
 
     def replace_bytes(self, path: str, data: bytes) -> None:
-        self._check("replace_bytes", path)
+        self.check("replace_bytes", path)
         temporary = path + ".tmp"
         with open(temporary, "wb") as file:
             file.write(data)
         os.replace(temporary, path)
 
     def rename(self, old: str, new: str) -> None:
-        self._check("rename", old)
+        self.check("rename", old)
         super().rename(old, new)
 
     def remove_tree(self, path: str) -> None:
-        self._check("remove_tree", path)
+        self.check("remove_tree", path)
         super().remove_tree(path)
 
     def sync_directory(self, path: str) -> None:

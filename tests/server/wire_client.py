@@ -2,9 +2,8 @@
 
 import socket
 import struct
-from collections.abc import Callable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeVar, cast
 
 from ottla.errors import ErrorCode
 from ottla.records.builder import NewRecord, build_batch
@@ -153,7 +152,4 @@ def fetch(client: WireClient, topic: str, offset: int = 0) -> bytes:
     reply = client.call(fetch_request(topic, offset), FETCH_VERSION, FetchResponse)
     data = reply.responses[0].partitions[0]
     assert data.error_code == ErrorCode.NONE
-    return bytes(data.records or b"")
-
-
-Check = Callable[[], bool]
+    return bytes(cast("memoryview", data.records))

@@ -1,10 +1,12 @@
 """Admin requests with typed answers, one method each; the rest of the CLI never sees confluent-kafka's objects."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicCollection
+from confluent_kafka import KafkaError as ClientError
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (
     AlterConfigOpType,
@@ -19,18 +21,32 @@ from confluent_kafka.admin import (
 
 from ottla.cli.client import REQUEST_TIMEOUT, Client
 from ottla.cli.command_error import CommandError
+from ottla.cli.direct_request import delete_offsets, partition_sizes
+from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
+from ottla.wire import WireError
 
 EARLIEST = OffsetSpec.earliest()
 LATEST = OffsetSpec.latest()
 
 
 @dataclass(frozen=True, slots=True)
+class Broker:
+    id: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
 class Partition:
     number: int
-    leader: int | None
+    leader: Broker | None
     replicas: list[int]
     isr: list[int]
+
+    @property
+    def leader_id(self) -> int | None:
+        return None if self.leader is None else self.leader.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +82,7 @@ class Group:
     state: str
     type: str
     assignor: str
-    coordinator_id: int
-    coordinator_address: str
+    coordinator: Broker
     members: list[Member]
 
 
@@ -80,13 +95,6 @@ class Config:
     sensitive: bool
     synonyms: list[tuple[str, str, str | None]]
     """Where else the value could come from, first one wins: source, name, value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Broker:
-    id: int
-    host: str
-    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +111,15 @@ class Admin:
 
     def cluster(self) -> Cluster:
         metadata = self._client.ask(lambda: self._admin.list_topics(timeout=REQUEST_TIMEOUT / 2))
-        brokers = [Broker(int(broker.id), str(broker.host), int(broker.port)) for broker in metadata.brokers.values()]
+        brokers = [_broker(broker) for broker in metadata.brokers.values()]
         return Cluster(str(metadata.cluster_id), sorted(brokers, key=lambda broker: broker.id), sorted(metadata.topics))
 
     def describe_topics(self, names: Sequence[str]) -> list[Topic]:
-        """The topics that exist, in the order asked for; one that does not is a CommandError."""
+        """In the order asked for; a topic that does not exist is a CommandError."""
+        if not names:
+            return []
+        if "" in names:
+            raise self._client.failure(ClientError(ClientError.TOPIC_EXCEPTION))
         futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=REQUEST_TIMEOUT)
         return [_topic(self._result(futures[name], name)) for name in names]
 
@@ -131,17 +143,19 @@ class Admin:
         self._one(futures, name)
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Forget everything before these offsets; returns where each partition starts now."""
+        """Forget everything before these offsets of one topic; returns where each partition starts now."""
         request = [
             ClientPartition(partition.topic, partition.partition, offset) for partition, offset in before.items()
         ]
-        futures = self._admin.delete_records(request, request_timeout=REQUEST_TIMEOUT)
-        return {
-            TopicPartition(partition.topic, partition.partition): int(
-                self._result(future, partition.topic).low_watermark
-            )
-            for partition, future in futures.items()
-        }
+
+        def delete() -> dict[TopicPartition, int]:
+            futures = self._admin.delete_records(request, request_timeout=REQUEST_TIMEOUT)
+            return {
+                TopicPartition(entry.topic, entry.partition): int(future.result().low_watermark)
+                for entry, future in futures.items()
+            }
+
+        return self._client.ask(delete, next(iter(before)).topic)
 
     def offsets(self, partitions: Iterable[TopicPartition], spec: Any) -> dict[TopicPartition, int]:
         """The offset that stands at a specification; a partition nobody leads is left out."""
@@ -159,12 +173,30 @@ class Admin:
         found: dict[TopicPartition, int] = {}
         for partition, future in futures.items():
             try:
-                offset = int(future.result(REQUEST_TIMEOUT).offset)
+                offset = int(future.result().offset)
             except KafkaException as exception:
                 if exception.args[0].name() not in ("LEADER_NOT_AVAILABLE", "_NOENT"):
                     raise self._client.failure(exception.args[0], partition.topic) from exception
             else:
                 found[TopicPartition(partition.topic, partition.partition)] = offset
+        return found
+
+    def sizes(self, topics: Sequence[Topic]) -> dict[TopicPartition, int]:
+        """Bytes each partition takes on its leader's disk, as far as the leaders tell.
+
+        confluent-kafka has no such request. Ours speaks plaintext only, and an answer that does not come is no reason
+        to withhold the rest of a description.
+        """
+        led: dict[Broker, dict[str, list[int]]] = {}
+        for topic in topics:
+            for partition in topic.partitions:
+                if partition.leader is not None:
+                    led.setdefault(partition.leader, {}).setdefault(topic.name, []).append(partition.number)
+        found: dict[TopicPartition, int] = {}
+        if self._client.plaintext:
+            for leader, partitions in led.items():
+                with contextlib.suppress(OSError, WireError):
+                    found.update(partition_sizes(leader.host, leader.port, partitions))
         return found
 
     def list_groups(self) -> list[GroupListing]:
@@ -179,7 +211,7 @@ class Admin:
 
         def describe() -> Any:
             futures = self._admin.describe_consumer_groups([name], request_timeout=REQUEST_TIMEOUT)
-            return futures[name].result(REQUEST_TIMEOUT)
+            return futures[name].result()
 
         return _group(self._client.ask(describe, name))
 
@@ -187,7 +219,7 @@ class Admin:
         def fetch() -> Any:
             request = [ConsumerGroupTopicPartitions(group)]
             futures = self._admin.list_consumer_group_offsets(request, request_timeout=REQUEST_TIMEOUT)
-            return futures[group].result(REQUEST_TIMEOUT)
+            return futures[group].result()
 
         answer = self._client.ask(fetch, group)
         return {
@@ -204,29 +236,50 @@ class Admin:
         def alter() -> Any:
             request = [ConsumerGroupTopicPartitions(group, entries)]
             futures = self._admin.alter_consumer_group_offsets(request, request_timeout=REQUEST_TIMEOUT)
-            return futures[group].result(REQUEST_TIMEOUT)
+            return futures[group].result()
 
         for entry in self._client.ask(alter, group).topic_partitions:
             if entry.error is not None:
                 raise self._client.failure(entry.error, group)
 
+    def delete_committed(self, group: Group, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+        """Forget a group's offsets, which confluent-kafka cannot do; an error for each one that is kept."""
+        if not self._client.plaintext:
+            raise CommandError("Offsets can only be deleted over a plaintext listener; leave out -X security.protocol.")
+        coordinator = group.coordinator
+        try:
+            error, refused = delete_offsets(coordinator.host, coordinator.port, group.name, partitions)
+        except (OSError, WireError) as reason:
+            raise CommandError(
+                f"Coordinator {coordinator.host}:{coordinator.port} did not answer: {reason}."
+            ) from reason
+        if error is not ErrorCode.NONE:
+            raise self._client.failure(ClientError(int(error)), group.name)
+        return refused
+
     def delete_group(self, name: str) -> None:
         def delete() -> Any:
             futures = self._admin.delete_consumer_groups([name], request_timeout=REQUEST_TIMEOUT)
-            return futures[name].result(REQUEST_TIMEOUT)
+            return futures[name].result()
 
         self._client.ask(delete, name)
 
     def configs(self, kind: str, name: str) -> list[Config]:
-        return self.start_configs(kind, name)()
+        return self.start_configs(kind, [name])()[name]
 
-    def start_configs(self, kind: str, name: str) -> Callable[[], list[Config]]:
-        resource = ConfigResource(ResourceType[kind.upper()], name)
-        futures = self._admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT)
+    def start_configs(self, kind: str, names: Sequence[str]) -> Callable[[], dict[str, list[Config]]]:
+        """Ask now, collect later; by the name of the topic, broker or group."""
+        resources = [ConfigResource(ResourceType[kind.upper()], name) for name in names]
+        if not resources:
+            return dict
+        futures = self._admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT)
 
-        def collect() -> list[Config]:
-            entries = self._one(futures, name)
-            return sorted((_config(entry) for entry in entries.values()), key=lambda config: config.name)
+        def collect() -> dict[str, list[Config]]:
+            answers = {str(resource.name): self._result(future, resource.name) for resource, future in futures.items()}
+            return {
+                name: sorted((_config(entry) for entry in entries.values()), key=lambda config: config.name)
+                for name, entries in answers.items()
+            }
 
         return collect
 
@@ -242,20 +295,22 @@ class Admin:
         return self._result(future, subject)
 
     def _result(self, future: Any, subject: str) -> Any:
-        """Wait for an answer; the request's own timeout comes first, so this one never hides its error."""
+        """Wait for an answer; it comes at the latest when the request times out."""
         try:
-            return future.result(REQUEST_TIMEOUT * 2)
+            return future.result()
         except KafkaException as exception:
             raise self._client.failure(exception.args[0], subject) from exception
-        except TimeoutError as error:
-            raise CommandError(f"'{subject}': no answer in {REQUEST_TIMEOUT * 2:.0f} seconds; try again.") from error
+
+
+def _broker(node: Any) -> Broker:
+    return Broker(int(node.id), str(node.host), int(node.port))
 
 
 def _topic(description: Any) -> Topic:
     partitions = [
         Partition(
             int(partition.id),
-            None if partition.leader is None or partition.leader.id < 0 else int(partition.leader.id),
+            None if partition.leader is None or partition.leader.id < 0 else _broker(partition.leader),
             [int(node.id) for node in partition.replicas],
             [int(node.id) for node in partition.isr],
         )
@@ -267,7 +322,6 @@ def _topic(description: Any) -> Topic:
 
 
 def _group(description: Any) -> Group:
-    coordinator = description.coordinator
     members = [
         Member(
             str(member.member_id),
@@ -283,8 +337,7 @@ def _group(description: Any) -> Group:
         _title(description.state),
         _title(description.type),
         str(description.partition_assignor),
-        int(coordinator.id),
-        f"{coordinator.host}:{coordinator.port}",
+        _broker(description.coordinator),
         members,
     )
 

@@ -7,8 +7,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+import ottla
 from ottla.cli.command_error import CommandError
-from ottla.cli.options import HELP_STYLE
 from ottla.cli.output import complain
 
 FAMILIES = {
@@ -47,7 +47,7 @@ class LazyFamilies(TyperGroup):
 
 app = typer.Typer(
     cls=LazyFamilies,
-    rich_markup_mode=HELP_STYLE,
+    rich_markup_mode=None,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -56,14 +56,12 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        print(f"ottla {version('ottla')}")
+        print(f"ottla {ottla.__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def ottla(
+def root(
     _version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,

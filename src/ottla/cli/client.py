@@ -14,12 +14,22 @@ from ottla.cli.options import key_values
 
 CONNECT_TIMEOUT = 3.0
 REQUEST_TIMEOUT = 10.0
-COORDINATOR_PATIENCE = 5.0
+MOVING_PATIENCE = 5.0
 
 T = TypeVar("T")
 
 SILENCE = frozenset({"_TRANSPORT", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_ALL_BROKERS_DOWN", "_RESOLVE", "_MSG_TIMED_OUT"})
-COORDINATOR_MOVING = frozenset({"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE"})
+MOVING = frozenset(
+    {
+        "NOT_COORDINATOR",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_NOT_AVAILABLE",
+        "NOT_LEADER_FOR_PARTITION",
+        "LEADER_NOT_AVAILABLE",
+    }
+)
+"""A coordinator or leader is changing place or still loading, which takes it a moment."""
+
 
 UNKNOWN_TOPIC = "Topic '{subject}' does not exist; see `ottla topics list`, or create it with `ottla topics create`."
 REFUSED = "The broker refuses this for '{subject}': {reason}; check the credentials given with -X."
@@ -55,6 +65,15 @@ class Client:
         """Set when every connection is lost; whoever tells the person clears it."""
         self._refusal = ""
 
+    @property
+    def plaintext(self) -> bool:
+        """Whether brokers are reached without TLS and without logging in."""
+        return self._settings.get("security.protocol", "plaintext").lower() == "plaintext"
+
+    def sets(self, key: str) -> bool:
+        """Whether the person has given this client setting."""
+        return key in self._settings
+
     def admin(self) -> Any:
         return self._make(AdminClient, {})
 
@@ -65,14 +84,14 @@ class Client:
         return self._make(Consumer, defaults)
 
     def ask(self, call: Callable[[], T], subject: str = "") -> T:
-        """Make a request, give a coordinator that is still loading a moment, and turn an error into a CommandError."""
-        deadline = time.monotonic() + COORDINATOR_PATIENCE
+        """Make a request, give a coordinator or leader on the move a moment, and turn an error into a CommandError."""
+        deadline = time.monotonic() + MOVING_PATIENCE
         while True:
             try:
                 return call()
             except KafkaException as exception:
                 error = exception.args[0]
-                if error.name() not in COORDINATOR_MOVING or time.monotonic() > deadline:
+                if error.name() not in MOVING or time.monotonic() > deadline:
                     raise self.failure(error, subject) from exception
             time.sleep(0.05)
 
@@ -81,16 +100,20 @@ class Client:
         name = str(error.name())
         reason = str(error.str()).strip().rstrip(".:")
         if name in SILENCE:
-            return SilentBrokerError(self._silence())
+            return self._silence()
         if name in SENTENCES:
             return CommandError(SENTENCES[name].format(subject=subject, reason=reason))
         about = f" for '{subject}'" if subject else ""
         return CommandError(f"The broker refused the request{about}: {reason or name}.")
 
-    def _silence(self) -> str:
+    def _silence(self) -> CommandError:
         if self._refusal:
-            return f"The broker at {self.bootstrap_server} turned the connection down: {self._refusal}."
-        return (
+            return CommandError(f"The broker at {self.bootstrap_server} turned the connection down: {self._refusal}.")
+        try:
+            dial(self.bootstrap_server)
+        except CommandError as gone:
+            return gone
+        return SilentBrokerError(
             f"The broker at {self.bootstrap_server} accepts connections but does not answer; "
             "run `ottla doctor` to see what it advertises."
         )

@@ -107,7 +107,7 @@ def alter(
         typer.Option(
             "--add-config",
             metavar="KEY=VALUE,...",
-            help="Settings to make; write a list as KEY=A,B in square brackets after the equals sign.",
+            help="Settings to change; the values of a list go in brackets, KEY=[A,B].",
         ),
     ] = None,
     delete_config: Annotated[

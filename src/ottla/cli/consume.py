@@ -28,20 +28,21 @@ def consume(
         typer.Option("--from-beginning", help="Start at the oldest record, unless the group has committed offsets."),
     ] = False,
     group: Annotated[
-        str | None, typer.Option("--group", help="Read as a member of this consumer group and commit offsets.")
+        str | None,
+        typer.Option("--group", metavar="NAME", help="Read as a member of this consumer group and commit offsets."),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", min=0, help="Read only this partition.", show_default="all")
+        int | None, typer.Option("--partition", metavar="N", min=0, help="Read only this partition.")
     ] = None,
     offset: Annotated[
         str | None,
         typer.Option("--offset", metavar="OFFSET", help="With --partition: a number, `earliest` or `latest`."),
     ] = None,
     max_messages: Annotated[
-        int | None, typer.Option("--max-messages", min=1, help="Stop after so many records.")
+        int | None, typer.Option("--max-messages", metavar="N", min=1, help="Stop after so many records.")
     ] = None,
     timeout_ms: Annotated[
-        int | None, typer.Option("--timeout-ms", min=0, help="Stop when no record comes for so long.")
+        int | None, typer.Option("--timeout-ms", metavar="MS", min=0, help="Stop when no record comes for so long.")
     ] = None,
     exit_at_end: Annotated[bool, typer.Option("--exit-at-end", help="Stop at the end of the topic.")] = False,
     print_key: Annotated[bool, typer.Option("--print-key", help="Print the key before the value.")] = False,

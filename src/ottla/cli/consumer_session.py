@@ -23,6 +23,10 @@ FETCH_WAIT_MS = 50
 """A broker may hold back an empty answer for so long. The end of a topic is such an answer, and one request for empty
 partitions keeps the first request for full ones waiting, so Kafka's half second would be felt."""
 
+MEMBERSHIP = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 2_000}
+"""The shortest session brokers allow: it is how long Ctrl-C waits for a broker that is gone, and how long a group waits
+for a command that was killed. Only the classic protocol has these (KIP-848)."""
+
 NAMED_OFFSETS = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
 
 PASSING_ERRORS = frozenset({"_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_MAX_POLL_EXCEEDED", "_RESOLVE"})
@@ -78,7 +82,10 @@ class ConsumerSession:
         self._at_end: set[int] = set()
         self._end_is_near = False
         """Something happened that may mean that all partitions are read; asking after every record would be slow."""
-        self._consumer = client.consumer(_settings(start, limits))
+        settings = _settings(start, limits)
+        if start.group is not None and not client.sets("group.protocol"):
+            settings |= MEMBERSHIP
+        self._consumer = client.consumer(settings)
 
     def begin(self) -> None:
         partitions = self._partitions()

@@ -7,14 +7,25 @@ import typer
 from ottla.cli.admin import LATEST, Admin, Group
 from ottla.cli.client import Client
 from ottla.cli.command_error import CommandError
-from ottla.cli.offset_reset import plan_reset, read_target
+from ottla.cli.offset_reset import chosen_partitions, plan_reset, read_target
 from ottla.cli.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, ClientSettings, Json, family
 from ottla.cli.output import Cell, each, note, print_json, print_table
+from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
 
 app = family("List, describe, reset and delete consumer groups.")
 
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the consumer group.", show_default=False)]
+
+Topics = Annotated[
+    list[str],
+    typer.Option(
+        "--topic",
+        metavar="TOPIC",
+        help="Topic, or TOPIC:0,1 for some partitions; may be repeated.",
+        show_default=False,
+    ),
+]
 
 INACTIVE = ("Empty", "Dead")
 
@@ -94,7 +105,7 @@ def describe(
 
 @app.command()
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="GROUP...", help="Names of groups.", show_default=False)],
+    names: Annotated[list[str], typer.Argument(metavar="GROUP", help="Names of groups.", show_default=False)],
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
     client_settings: ClientSettings = None,
     json: Json = False,
@@ -112,23 +123,20 @@ def delete(
 @app.command("reset-offsets")
 def reset_offsets(
     name: GroupName,
-    topic: Annotated[
-        list[str],
-        typer.Option(
-            "--topic",
-            metavar="TOPIC",
-            help="Topic, or TOPIC:0,1 for some partitions; may be repeated.",
-            show_default=False,
-        ),
-    ],
+    topic: Topics,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the oldest record.")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="Past the newest record.")] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To this offset.")] = None,
+    to_offset: Annotated[
+        int | None, typer.Option("--to-offset", metavar="OFFSET", min=0, help="To this offset.")
+    ] = None,
     to_datetime: Annotated[
-        str | None, typer.Option("--to-datetime", help="To the first record at or after, as 2026-01-31T13:00:00; UTC.")
+        str | None,
+        typer.Option(
+            "--to-datetime", metavar="WHEN", help="To the first record at or after, as 2026-01-31T13:00:00; UTC."
+        ),
     ] = None,
     shift_by: Annotated[
-        int | None, typer.Option("--shift-by", help="Forward by so many records, or back if negative.")
+        int | None, typer.Option("--shift-by", metavar="N", help="Forward by so many records, or back if negative.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the new offsets; this is the default.")] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Commit the new offsets.")] = False,
@@ -154,6 +162,34 @@ def reset_offsets(
     if execute:
         admin.alter_committed(name, offsets)
     _print_reset(name, offsets, execute, json)
+
+
+@app.command("delete-offsets")
+def delete_offsets(
+    name: GroupName,
+    topic: Topics,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+    client_settings: ClientSettings = None,
+    json: Json = False,
+) -> None:
+    """Forget how far a group has read topics that it no longer reads.
+
+    \b
+    Example:
+      ottla groups delete-offsets reports --topic clicks
+    """
+    admin = Admin(Client(bootstrap_server, client_settings))
+    group = admin.describe_group(name)
+    partitions = chosen_partitions(admin, topic)
+    refused = admin.delete_committed(group, partitions)
+    if ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC in refused.values():
+        raise CommandError(f"Consumer group '{name}' still reads {min(refused).topic}; stop its consumers first.")
+    if refused:
+        raise CommandError(f"The broker keeps the offset of {min(refused)}: {refused[min(refused)].name}.")
+    if json:
+        print_json([partition._asdict() for partition in partitions])
+    else:
+        print_table(["TOPIC", "PARTITION", "STATUS"], [(*partition, "Successful") for partition in partitions])
 
 
 def _print_reset(name: str, offsets: dict[TopicPartition, int], executed: bool, json: bool) -> None:
@@ -202,7 +238,7 @@ def _assignment(partitions: list[TopicPartition]) -> str:
 
 def _state(group: Group) -> tuple[list[str], list[list[Cell]]]:
     columns = ["GROUP", "COORDINATOR", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"]
-    coordinator = f"{group.coordinator_address}({group.coordinator_id})"
+    coordinator = f"{group.coordinator.host}:{group.coordinator.port}({group.coordinator.id})"
     return columns, [[group.name, coordinator, group.assignor, group.state, len(group.members)]]
 
 

@@ -28,9 +28,7 @@ def _run_command(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return _flush(130)
     except Exception as error:
-        print(
-            f"Ottla met an error it does not know, please report it: {type(error).__name__}: {error}", file=sys.stderr
-        )
+        print(f"This is a mistake in Ottla, please report it: {type(error).__name__}: {error}", file=sys.stderr)
         return _flush(1)
     return _flush(0)
 

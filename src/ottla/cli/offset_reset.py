@@ -49,7 +49,7 @@ def read_target(
 
 def plan_reset(admin: Admin, group: str, topics: Sequence[str], target: Target) -> dict[TopicPartition, int]:
     """The new offset of every chosen partition, kept between the oldest record and the end."""
-    partitions = _chosen_partitions(admin, topics)
+    partitions = chosen_partitions(admin, topics)
     earliest, latest = admin.start_offsets(partitions, EARLIEST), admin.start_offsets(partitions, LATEST)
     starts, ends = earliest(), latest()
     wanted = _wanted(admin, group, partitions, target, starts, ends)
@@ -87,7 +87,7 @@ def _wanted(
     return {partition: committed[partition] + target.value for partition in partitions}
 
 
-def _chosen_partitions(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:
+def chosen_partitions(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:
     """Read `topic` and `topic:0,1`; a colon cannot be part of a topic's name."""
     chosen: list[TopicPartition] = []
     for text in topics:

@@ -1,15 +1,11 @@
 """Options that several commands share, so that they are named and explained alike everywhere."""
 
-import sys
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 DEFAULT_BOOTSTRAP_SERVER = "127.0.0.1:9092"
-
-HELP_STYLE: Literal["rich"] | None = "rich" if sys.stdout.isatty() else None
-"""Help is framed and coloured for a person at a terminal, and plain text for a pipe."""
 
 BootstrapServer = Annotated[
     str,
@@ -28,13 +24,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs inst
 
 
 def family(summary: str) -> typer.Typer:
-    """A group of commands that share a noun, such as `ottla topics ...`."""
-    return typer.Typer(help=summary, no_args_is_help=True, rich_markup_mode=HELP_STYLE, add_completion=False)
+    """A group of commands that share a noun, such as `ottla topics ...`. Help is plain text, at a terminal too: frames
+    leave the words too little room."""
+    return typer.Typer(help=summary, no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
 
 def single() -> typer.Typer:
     """A noun that is itself a command, such as `ottla produce`."""
-    return typer.Typer(rich_markup_mode=HELP_STYLE, add_completion=False)
+    return typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 def key_values(pairs: Iterable[str] | None, option: str) -> dict[str, str]:

@@ -49,16 +49,24 @@ def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to write to.", show_default=False)],
     file: Annotated[
         Path | None,
-        typer.Option("--file", exists=True, dir_okay=False, help="Read records from this file, not standard input."),
+        typer.Option(
+            "--file",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Read records from this file, not standard input.",
+        ),
     ] = None,
     from_json: Annotated[
         bool, typer.Option("--from-json", help='Each line is an object: {"key", "value", "headers", "partition"}.')
     ] = False,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", help="Split each line into key and value at this text.")
+        str | None,
+        typer.Option("--key-separator", metavar="TEXT", help="Split each line into key and value at this text."),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", min=0, help="Write to this partition; chosen by key if left out.")
+        int | None,
+        typer.Option("--partition", metavar="N", min=0, help="Write to this partition; chosen by key if left out."),
     ] = None,
     header: Annotated[
         list[str] | None,

@@ -16,6 +16,7 @@ class TopicDescription:
     overrides: dict[str, str | None]
     earliest: dict[TopicPartition, int]
     latest: dict[TopicPartition, int]
+    sizes: dict[TopicPartition, int]
 
     def document(self) -> dict[str, Any]:
         return {
@@ -26,28 +27,30 @@ class TopicDescription:
             "partitions": [
                 {
                     "partition": partition.number,
-                    "leader": partition.leader,
+                    "leader": partition.leader_id,
                     "replicas": partition.replicas,
                     "isr": partition.isr,
                     "earliest": self.earliest.get(self._key(partition)),
                     "latest": self.latest.get(self._key(partition)),
+                    "size": self.sizes.get(self._key(partition)),
                 }
                 for partition in self.topic.partitions
             ],
         }
 
     def print_as_kafka(self) -> None:
-        """The lines scripts already parse, with the two offsets at the end of each."""
+        """The lines scripts already parse, with offsets and size at the end of each."""
         print(self._heading("\t"))
         for partition in self.topic.partitions:
             fields = {
                 "Topic": self.topic.name,
                 "Partition": partition.number,
-                "Leader": "none" if partition.leader is None else partition.leader,
+                "Leader": "none" if partition.leader is None else partition.leader.id,
                 "Replicas": _joined(partition.replicas),
                 "Isr": _joined(partition.isr),
                 "Earliest": self.earliest.get(self._key(partition), "none"),
                 "Latest": self.latest.get(self._key(partition), "none"),
+                "Size": self.sizes.get(self._key(partition), "none"),
             }
             print("", *(f"{name}: {value}" for name, value in fields.items()), sep="\t")
 
@@ -56,15 +59,16 @@ class TopicDescription:
         rows = [
             (
                 partition.number,
-                partition.leader,
+                partition.leader_id,
                 _joined(partition.replicas),
                 _joined(partition.isr),
                 self.earliest.get(self._key(partition)),
                 self.latest.get(self._key(partition)),
+                self.sizes.get(self._key(partition)),
             )
             for partition in self.topic.partitions
         ]
-        print_table(["PARTITION", "LEADER", "REPLICAS", "ISR", "EARLIEST", "LATEST"], rows)
+        print_table(["PARTITION", "LEADER", "REPLICAS", "ISR", "EARLIEST", "LATEST", "SIZE"], rows)
 
     def _heading(self, separator: str) -> str:
         configs = ",".join(f"{name}={value}" for name, value in self.overrides.items())
@@ -82,21 +86,23 @@ class TopicDescription:
 
 
 def describe_topics(admin: Admin, names: list[str]) -> list[TopicDescription]:
-    """Everything about these topics, in two round trips however many there are."""
+    """Everything about these topics; after the first answer all other questions travel together."""
     topics = admin.describe_topics(names)
     partitions = [partition for topic in topics for partition in topic.topic_partitions()]
     earliest = admin.start_offsets(partitions, EARLIEST)
     latest = admin.start_offsets(partitions, LATEST)
-    configs = [admin.start_configs("topic", topic.name) for topic in topics]
-    starts, ends = earliest(), latest()
+    configs = admin.start_configs("topic", names)
+    sizes = admin.sizes(topics)
+    starts, ends, settings = earliest(), latest(), configs()
     return [
         TopicDescription(
             topic,
-            {entry.name: entry.value for entry in entries() if entry.source == "DYNAMIC_TOPIC_CONFIG"},
+            {entry.name: entry.value for entry in settings[topic.name] if entry.source == "DYNAMIC_TOPIC_CONFIG"},
             starts,
             ends,
+            sizes,
         )
-        for topic, entries in zip(topics, configs, strict=True)
+        for topic in topics
     ]
 
 

@@ -23,7 +23,7 @@ from ottla.model import INTERNAL_TOPICS, TopicPartition
 app = family("Create, list, describe, alter and delete topics.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the topic.", show_default=False)]
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of topics.", show_default=False)]
+Names = Annotated[list[str], typer.Argument(metavar="NAME", help="Names of topics.", show_default=False)]
 
 
 @app.command()
@@ -31,11 +31,15 @@ def create(
     names: Names,
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", min=1, help="How many partitions; the broker's num.partitions if unset."),
+        typer.Option(
+            "--partitions", metavar="N", min=1, help="How many partitions; the broker's num.partitions if unset."
+        ),
     ] = None,
     replication_factor: Annotated[
         int | None,
-        typer.Option("--replication-factor", min=1, help="Copies of each partition; the broker's default if unset."),
+        typer.Option(
+            "--replication-factor", metavar="N", min=1, help="Copies of each partition; the broker's default if unset."
+        ),
     ] = None,
     config: Annotated[
         list[str] | None, typer.Option("--config", metavar="KEY=VALUE", help="Setting of the topic; may be repeated.")
@@ -92,13 +96,13 @@ def list_topics(
 @app.command()
 def describe(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...", help="Names of topics; all of them if left out.")
+        list[str] | None, typer.Argument(metavar="NAME", help="Names of topics; all of them if left out.")
     ] = None,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
     client_settings: ClientSettings = None,
     json: Json = False,
 ) -> None:
-    """Show partitions, leaders, replicas, offsets and overridden settings.
+    """Show partitions, replicas, offsets, sizes and settings.
 
     \b
     Examples:
@@ -121,7 +125,10 @@ def describe(
 def alter(
     name: Name,
     partitions: Annotated[
-        int, typer.Option("--partitions", min=1, help="New number of partitions; it can only grow.", show_default=False)
+        int,
+        typer.Option(
+            "--partitions", metavar="N", min=1, help="New number of partitions; it can only grow.", show_default=False
+        ),
     ],
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
     client_settings: ClientSettings = None,
@@ -176,7 +183,9 @@ def delete_records(
     ],
     partition: Annotated[
         list[int] | None,
-        typer.Option("--partition", min=0, help="Partition to cut; may be repeated, all of them if left out."),
+        typer.Option(
+            "--partition", metavar="N", min=0, help="Partition to cut; may be repeated, all of them if left out."
+        ),
     ] = None,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
     client_settings: ClientSettings = None,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.cluster import znodes
+from ottla.cluster.image import NO_CONTROLLER
 from ottla.cluster.registration import create_cluster_id, elect_controller, register_broker
 from ottla.store.interface import Create, StoreConflictError
 
@@ -52,11 +53,16 @@ async def register(store: Store, broker_id: int, broker: znodes.BrokerZnode) -> 
 
 async def seek_controller_seat(controller: Controller, store: Store, broker_id: int, clock: Clock) -> None:
     """Become the controller if the seat is free."""
-    ops, epoch = elect_controller(controller.image, broker_id, clock.time_ms())
-    try:
-        await store.commit(ops)
-    except StoreConflictError:
-        log.info("broker %d is the controller", controller.image.controller_id)
-    else:
-        log.info("this broker is the controller, epoch %d", epoch)
-    await controller.refresh()
+    while True:
+        ops, epoch = elect_controller(controller.image, broker_id, clock.time_ms())
+        try:
+            await store.commit(ops)
+        except StoreConflictError:
+            await controller.refresh()
+            if controller.image.controller_id == NO_CONTROLLER:
+                continue  # Nobody has the seat; it was the image that was old.
+            log.info("broker %d is the controller", controller.image.controller_id)
+        else:
+            await controller.refresh()
+            log.info("this broker is the controller, epoch %d", epoch)
+        return

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from ottla.coordinator.shell import Journal, PartitionJournal, Shell
 from ottla.coordinator.store_offsets import StoreJournal, read_offsets
@@ -15,7 +15,7 @@ from ottla.groups.coordinator import GroupCore
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.placement import partition_for
 from ottla.groups.records import decode, encode
-from ottla.model import GROUP_OFFSETS_TOPIC
+from ottla.model import GROUP_OFFSETS_TOPIC, ZERO_TOPIC_ID
 from ottla.records.format import Codec
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.coordinator")
 
-R = TypeVar("R")
+_LOAD_AGAIN_SECONDS = 5.0
 
 
 class GroupCoordinator:
@@ -71,6 +71,7 @@ class GroupCoordinator:
             task.cancel()
         for shell in self._shells.values():
             shell.unload()
+        self._shells.clear()
 
     # Following the cluster
 
@@ -102,9 +103,7 @@ class GroupCoordinator:
         for index, partition in led.items():
             if index not in self._shells:
                 self._shells[index] = self._new_shell(partition, config)
-                task = asyncio.ensure_future(self._load(index, self._shells[index], config))
-                self._loading.add(task)
-                task.add_done_callback(self._loading.discard)
+                self._start_loading(index, self._shells[index], config)
 
     def _new_shell(self, partition: Partition, config: BrokerConfig) -> Shell[GroupCore]:
         core = GroupCore(_parameters(config), lambda: str(uuid.uuid4()))
@@ -115,15 +114,36 @@ class GroupCoordinator:
             journal = StoreJournal(self._store, journal)
         return Shell(partition, core, journal, self._clock, decode)
 
+    def _start_loading(self, index: int, shell: Shell[GroupCore], config: BrokerConfig) -> None:
+        if self._shells.get(index) is shell:
+            task = asyncio.ensure_future(self._load(index, shell, config))
+            self._loading.add(task)
+            task.add_done_callback(self._loading.discard)
+
     async def _load(self, index: int, shell: Shell[GroupCore], config: BrokerConfig) -> None:
         try:
+            stored: list[OffsetCommitted] = []
             if _offsets_in_store(config):
-                for record in await read_offsets(self._store, self._clock.time_ms()):
-                    if self._partition_of(record.group) == index:
-                        shell.core.replay(record)
-            await shell.load()
+                every = await read_offsets(self._store, self._clock.time_ms())
+                stored = [record for record in every if self._partition_of(record.group) == index]
+            await shell.load(stored)
         except Exception:
-            log.exception("%s: the groups could not be loaded", shell.partition)
+            log.exception("%s: the groups could not be loaded, which will be tried again", shell.partition)
+            self._clock.call_later(_LOAD_AGAIN_SECONDS, self._start_loading, index, shell, config)
+        else:
+            if shell.loaded:
+                self._forget_missing_topics(shell)
+
+    def _forget_missing_topics(self, shell: Shell[GroupCore]) -> None:
+        """A topic may have been deleted while its offsets were not loaded, or just before a crash."""
+        gone: dict[str, TopicId] = {}
+        for group in shell.core.groups.values():
+            for committed in group.offsets:
+                topic = self._topics.get(committed.topic)
+                if topic is None or committed.topic_id not in (ZERO_TOPIC_ID, topic.topic_id):
+                    gone[committed.topic] = committed.topic_id
+        if gone:
+            shell.perform(shell.core.on_topics_deleted(gone))
 
     def _forget_topics(self, gone: Mapping[str, TopicId]) -> None:
         for shell in self._shells.values():

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ottla.cluster.registration import allocate_producer_ids
 from ottla.cluster.znodes import PRODUCER_ID_BLOCK
-from ottla.store.interface import StoreConflictError
+from ottla.errors import ErrorCode, KafkaError
+from ottla.store.interface import StoreConflictError, StoreError
 
 if TYPE_CHECKING:
     from ottla.store.interface import Store
@@ -24,9 +25,14 @@ class ProducerIds:
         self._refilling = asyncio.Lock()
 
     async def next(self) -> int:
+        """Raises KafkaError when the store has no block to give now."""
         async with self._refilling:
             while self._next > self._last:
-                await self._take_block()
+                try:
+                    await self._take_block()
+                except StoreError as error:
+                    # What Kafka answers, too, while it waits for a block: the client tries again.
+                    raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
             self._next += 1
             return self._next - 1
 

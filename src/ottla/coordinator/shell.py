@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+import struct
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from ottla.errors import ErrorCode, KafkaError
@@ -91,8 +92,11 @@ class Shell(Generic[CoreT]):
         self._timers: dict[TimerKey, Timer] = {}
         self._unloaded = False
 
-    async def load(self) -> None:
-        """Replay the partition. Lets others run in between, since this can be long."""
+    async def load(self, kept_elsewhere: Iterable[Record] = ()) -> None:
+        """Replay the partition, then what is kept elsewhere. Lets others run in between, since this can be long.
+
+        After a failure this can be called again: who replays all records in their order arrives at the same state.
+        """
         offset = self.partition.log.log_start_offset
         while offset < self.partition.high_watermark and not self._unloaded:
             found = self.partition.read(offset, _READ_SIZE)
@@ -102,6 +106,8 @@ class Shell(Generic[CoreT]):
             offset = found.next_offset
             await asyncio.sleep(0)
         if not self._unloaded:
+            for record in kept_elsewhere:
+                self.core.replay(record)
             self.loaded = True
             self.perform(self.core.on_loaded(self.now()))
 
@@ -110,11 +116,19 @@ class Shell(Generic[CoreT]):
             if header.is_control:
                 continue
             for record in read_records(data[position : position + header.size]):
-                if record.key is None:
-                    continue
-                decoded = self._decode(record.key, record.value)
-                if decoded is not None:
-                    self.core.replay(decoded)
+                self._replay_record(record.offset, record.key, record.value)
+
+    def _replay_record(self, offset: int, key: bytes | None, value: bytes | None) -> None:
+        """Somebody may have written a record that is none of ours; it must not cost all the others."""
+        try:
+            decoded = None if key is None else self._decode(key, value)
+        except (ValueError, struct.error) as error:
+            log.error(
+                "%s: the record at offset %d cannot be read and is passed over: %s", self.partition, offset, error
+            )
+        else:
+            if decoded is not None:
+                self.core.replay(decoded)
 
     def unload(self) -> None:
         """Another broker, or nobody, coordinates from now on."""
@@ -147,7 +161,17 @@ class Shell(Generic[CoreT]):
                 _answer(reply)
         else:
             replies = outcome.replies
-            wait.add_done_callback(lambda done: _answer_after(replies, done))
+            wait.add_done_callback(lambda done: self._answer_after(replies, done))
+
+    def _answer_after(self, replies: Sequence[Reply], done: asyncio.Future[None]) -> None:
+        error = done.exception()
+        if error is not None:
+            log.error("%s: a decision could not be written: %s", self.partition, error)
+        for reply in replies:
+            if error is not None:
+                code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+                reply = reply.failed(code)
+            _answer(reply)
 
     def _set_timer(self, timer: object) -> None:
         key: TimerKey = timer.key  # type: ignore[attr-defined]
@@ -168,12 +192,3 @@ def _answer(reply: Reply) -> None:
     assert isinstance(future, asyncio.Future)
     if not future.done():
         future.set_result(reply.result)
-
-
-def _answer_after(replies: Sequence[Reply], done: asyncio.Future[None]) -> None:
-    error = done.exception()
-    for reply in replies:
-        if error is not None:
-            code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
-            reply = reply.failed(code)
-        _answer(reply)

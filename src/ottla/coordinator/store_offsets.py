@@ -7,6 +7,7 @@ membership stays in `__consumer_offsets` either way.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,14 @@ if TYPE_CHECKING:
     from ottla.groups.records import Record
     from ottla.store.interface import Store
 
+log = logging.getLogger("ottla.coordinator")
+
 
 class StoreJournal:
-    """Sends offsets to the store and everything else to the partition."""
+    """Sends offsets to the store and everything else to the partition.
+
+    The partition may still hold offsets from before the setting was changed, so a removal goes to both.
+    """
 
     def __init__(self, store: Store, partition: Journal) -> None:
         self._store = store
@@ -36,7 +42,10 @@ class StoreJournal:
                 path = znodes.offset_path(record.group, record.topic, record.partition)
                 ops.append(Put(path, znodes.encode_offset(record.offset)))
             elif isinstance(record, OffsetRemoved):
-                ops.append(Delete(znodes.offset_path(record.group, record.topic, record.partition)))
+                others.append(record)
+                path = znodes.offset_path(record.group, record.topic, record.partition)
+                # A node that is not there cannot be deleted, and would fail all the others with it.
+                ops += [Put(path, b""), Delete(path)]
             else:
                 others.append(record)
         written = self._partition.write(others) if others else None
@@ -58,14 +67,11 @@ async def read_offsets(store: Store, now_ms: int) -> list[OffsetCommitted]:
     found = []
     for path, node in (await store.read_tree(znodes.CONSUMERS)).items():
         match path.split("/"):
-            case ["", "consumers", group, "offsets", topic, partition]:
-                found.append(
-                    OffsetCommitted(
-                        group=znodes.decode_name(group),
-                        topic=topic,
-                        partition=int(partition),
-                        offset=znodes.decode_offset(node.data),
-                        commit_timestamp_ms=now_ms,
-                    )
-                )
+            case ["", "consumers", group, "offsets", topic, partition] if partition.isdecimal():
+                try:
+                    name, offset = znodes.decode_name(group), znodes.decode_offset(node.data)
+                except znodes.InvalidZnodeError as error:
+                    log.error("%s is passed over: %s", path, error)
+                else:
+                    found.append(OffsetCommitted(name, topic, int(partition), offset, commit_timestamp_ms=now_ms))
     return found

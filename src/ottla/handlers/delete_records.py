@@ -1,10 +1,14 @@
-"""DeleteRecords (21), versions 0-2: move the start of a partition's log forward; -1 means to the high watermark."""
+"""DeleteRecords (21), versions 0-2: move the start of a partition's log forward; -1 means to the high watermark.
+
+As in Kafka, not for a topic that is only compacted, nor for those of the broker itself.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.errors import KafkaError
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import INTERNAL_TOPICS
 from ottla.wire.api.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -32,6 +36,10 @@ def _delete(broker: Broker, topic: str, wanted: DeleteRecordsPartition) -> Delet
     result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=-1)
     try:
         partition = broker.replicas.leader_of(topic, wanted.partition_index)
+        if topic in INTERNAL_TOPICS:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if "delete" not in partition.config.cleanup_policy:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION)
         result.low_watermark = partition.delete_records_before(wanted.offset)
     except KafkaError as error:
         result.error_code = error.code

@@ -22,7 +22,9 @@ async def handle(broker: Broker, context: Context, request: DeleteTopicsRequest)
     wanted = (
         request.topics if context.api_version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
     )
-    return DeleteTopicsResponse(responses=[await _delete(broker, topic) async for topic in in_turns(broker.clock, wanted)])
+    return DeleteTopicsResponse(
+        responses=[await _delete(broker, topic) async for topic in in_turns(broker.clock, wanted)]
+    )
 
 
 async def _delete(broker: Broker, wanted: DeleteTopicState) -> DeletableTopicResult:

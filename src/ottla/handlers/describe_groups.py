@@ -32,7 +32,7 @@ def _describe(broker: Broker, context: Context, group_id: str, operations: int) 
     missing = found.error is ErrorCode.GROUP_ID_NOT_FOUND
     return DescribedGroup(
         error_code=ErrorCode.NONE if missing and context.api_version < 6 else found.error,
-        error_message=f"Group {group_id} not found." if missing else None,
+        error_message="The group does not exist." if missing else None,
         group_id=group_id,
         group_state=found.state,
         protocol_type=found.protocol_type,

@@ -12,7 +12,7 @@ from ottla.env.network import FileSlice
 from ottla.errors import ErrorCode, KafkaError
 from ottla.replication.fetch_sessions import FetchPartition, FetchSession, Key
 from ottla.replication.waiting import DataWaiter
-from ottla.wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from ottla.wire.api.fetch import AbortedTransaction, FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Context, Reply
@@ -77,27 +77,38 @@ class _Fetch:
             self._answers.append((wanted, answer))
 
     def _read_partition(self, wanted: FetchPartition, room: int) -> PartitionData:
-        answer = PartitionData(partition_index=wanted.key[1], high_watermark=-1, records=b"")
-        if self._request.isolation_level == _READ_COMMITTED:
-            answer.aborted_transactions = []
-        else:
-            answer.aborted_transactions = None
+        index = wanted.key[1]
+        aborted: list[AbortedTransaction] | None = [] if self._request.isolation_level == _READ_COMMITTED else None
         try:
             partition = self._find(wanted)
-            answer.high_watermark = answer.last_stable_offset = partition.high_watermark
-            answer.log_start_offset = partition.log.log_start_offset
-            self._partitions.append(partition)
-            limit = min(wanted.max_bytes, room)
-            if limit > 0 or not self._size:
-                found = partition.read(wanted.fetch_offset, limit)
-                # Only the first batch of a reply may be over the limits, so that a large one does not block a client.
-                if found.file is not None and (found.size <= limit or not self._size):
-                    answer.records = FileSlice(found.file, found.position, found.size)
-                    self._size += found.size
+            records = self._read_records(partition, wanted, room)
         except KafkaError as error:
-            answer.error_code = error.code
             self._failed = True
-        return answer
+            return PartitionData(
+                partition_index=index,
+                error_code=error.code,
+                high_watermark=-1,
+                aborted_transactions=aborted,
+                records=b"",
+            )
+        self._partitions.append(partition)
+        return PartitionData(
+            partition_index=index,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.high_watermark,
+            log_start_offset=partition.log.log_start_offset,
+            aborted_transactions=aborted,
+            records=records,
+        )
+
+    def _read_records(self, partition: Partition, wanted: FetchPartition, room: int) -> FileSlice | bytes:
+        limit = min(wanted.max_bytes, room)
+        found = partition.read(wanted.fetch_offset, limit)
+        # Only the first batch of a reply may be over the limits, so that a large one does not block a client.
+        if found.file is None or (found.size > limit and self._size):
+            return b""
+        self._size += found.size
+        return FileSlice(found.file, found.position, found.size)
 
     def _find(self, wanted: FetchPartition) -> Partition:
         topic, index = wanted.key

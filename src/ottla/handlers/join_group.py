@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.errors import KafkaError
+from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.commands import Join, Protocol
 from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Context
 
 
+_MAX_NAME = 32_000
+"""A member id begins with one of the client's names, and has to fit into a string of the protocol itself."""
+
+
 async def handle(broker: Broker, context: Context, request: JoinGroupRequest) -> JoinGroupResponse:
     version = context.api_version
+    if len((request.group_instance_id or context.client_id or "").encode()) > _MAX_NAME:
+        return JoinGroupResponse(error_code=ErrorCode.INVALID_REQUEST, member_id=request.member_id)
     command = Join(
         group_id=request.group_id,
         member_id=request.member_id,

@@ -12,6 +12,7 @@ from ottla.cluster.topic_names import check_topic_name
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.endpoints import endpoints
 from ottla.handlers.operations import NOT_ASKED, ON_CLUSTER, ON_TOPICS
+from ottla.handlers.turns import in_turns
 from ottla.model import INTERNAL_TOPICS, ZERO_TOPIC_ID, TopicId
 from ottla.wire.api.metadata import (
     MetadataRequest,
@@ -36,11 +37,17 @@ def handle(broker: Broker, context: Context, request: MetadataRequest) -> Reply:
         return _response(broker, context, request, topics)
     if context.api_version < _TOPIC_IDS_SINCE and not all(map(_is_by_name, request.topics)):
         return _response(broker, context, request, [_refused(topic) for topic in request.topics])
-    missing = _to_create(broker, request)
+    wanted = _distinct(request.topics)
+    missing = _to_create(broker, request, wanted)
     if missing:
-        return _create_and_answer(broker, context, request, missing)
-    wanted = {(topic.name, topic.topic_id): topic for topic in request.topics}
-    return _response(broker, context, request, [_answer(broker, topic) for topic in wanted.values()])
+        return _create_and_answer(broker, context, request, wanted, missing)
+    return _response(broker, context, request, [_answer(broker, topic) for topic in wanted])
+
+
+def _distinct(topics: list[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
+    """Each topic once, as in Kafka: a description is much longer than the name that asks for it."""
+    by_key = {topic.name if topic.topic_id == ZERO_TOPIC_ID else topic.topic_id: topic for topic in topics}
+    return list(by_key.values())
 
 
 def _is_by_name(topic: MetadataRequestTopic) -> bool:
@@ -51,22 +58,24 @@ def _refused(topic: MetadataRequestTopic) -> MetadataResponseTopic:
     return MetadataResponseTopic(name=topic.name or "", topic_id=topic.topic_id, error_code=ErrorCode.INVALID_REQUEST)
 
 
-def _to_create(broker: Broker, request: MetadataRequest) -> list[str]:
+def _to_create(broker: Broker, request: MetadataRequest, wanted: list[MetadataRequestTopic]) -> list[str]:
     if not request.allow_auto_topic_creation or not broker.config.boolean("auto.create.topics.enable"):
         return []
     known = broker.controller.image.topics
     return [
-        topic.name
-        for topic in request.topics or ()
-        if topic.name and topic.topic_id == ZERO_TOPIC_ID and topic.name not in known
+        topic.name for topic in wanted if topic.name and topic.topic_id == ZERO_TOPIC_ID and topic.name not in known
     ]
 
 
 async def _create_and_answer(
-    broker: Broker, context: Context, request: MetadataRequest, missing: list[str]
+    broker: Broker,
+    context: Context,
+    request: MetadataRequest,
+    wanted: list[MetadataRequestTopic],
+    missing: list[str],
 ) -> MetadataResponse:
     refused: dict[str, KafkaError] = {}
-    async for name in in_turns(broker.clock, dict.fromkeys(missing)):
+    async for name in in_turns(broker.clock, missing):
         try:
             await broker.controller.create_topic_automatically(name)
         except KafkaError as error:

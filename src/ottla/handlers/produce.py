@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.context import CloseConnectionError
+from ottla.model import INTERNAL_TOPICS
 from ottla.wire.api.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Context, Reply
 
 _VALID_ACKS = (0, 1, -1)
+_ADMIN_CLIENT = "__admin_client"
+"""The client id that Kafka lets write to internal topics, for tools that repair them."""
 
 
 def handle(broker: Broker, context: Context, request: ProduceRequest) -> Reply:
@@ -55,6 +58,8 @@ def _append_topic(
         refusal = KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks} is not 0, 1 or -1")
     elif request.transactional_id is not None:
         refusal = KafkaError(ErrorCode.INVALID_REQUEST, "transactions are not served")
+    elif name in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT:
+        refusal = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker itself writes to {name}")
     answers = [_append(broker, name, data.index, data.records, refusal, waits) for data in topic.partition_data]
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 

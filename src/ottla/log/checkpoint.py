@@ -26,6 +26,9 @@ def format_checkpoint(rows: Iterable[tuple[object, ...]]) -> bytes:
 
 
 def parse_checkpoint(data: bytes, columns: int) -> list[list[str]]:
+    """The rows, each of so many parts; none in an empty file, such as Kafka leaves in a new directory."""
+    if not data:
+        return []
     try:
         version, count, *lines = data.decode().splitlines()
         if int(version) != VERSION or int(count) != len(lines):

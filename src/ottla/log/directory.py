@@ -52,22 +52,17 @@ class LogDirectory:
     """`logs` holds every partition of the directory."""
 
     def __init__(
-        self,
-        storage: Storage,
-        path: str,
-        identity: DirectoryIdentity,
-        lock: contextlib.ExitStack,
-        random_bytes: Callable[[int], bytes],
+        self, storage: Storage, path: str, identity: DirectoryIdentity, random_bytes: Callable[[int], bytes]
     ) -> None:
         self.path = path
         self.identity = identity
         self.logs: dict[TopicPartition, Log] = {}
         self.trash = storage.trash
         self._storage = storage
-        self._lock = lock
+        self._lock = contextlib.ExitStack()
         self._random_bytes = random_bytes
         self._checkpoint_lock = threading.Lock()
-        """The event loop and one background thread may both have a checkpoint to write."""
+        """The event loop and a thread may both have a checkpoint to write, and the later one must know more."""
         self._checkpoints: dict[str, dict[TopicPartition, int]] = {}
         """What the checkpoint files contain."""
 
@@ -94,17 +89,13 @@ class LogDirectory:
             _lock(disk, path, lock)
             try:
                 identity = _identify(disk, path, cluster_id, node_id, random_bytes)
-                trash = Trash(disk, clock)
-                storage = Storage(disk, clock, OpenFiles(max_open_files), trash, producer_id_expiration_ms)
-                directory = cls(storage, path, identity, lock.pop_all(), random_bytes)
-                try:
-                    directory._load(config_of)
-                except BaseException:
-                    directory._lock.close()
-                    raise
+                storage = Storage(disk, clock, OpenFiles(max_open_files), Trash(disk, clock), producer_id_expiration_ms)
+                directory = cls(storage, path, identity, random_bytes)
+                directory._load(config_of)
             except OSError as error:
                 raise LogDirectoryError(f"log directory {path} cannot be used: {error}") from error
-            return directory
+            directory._lock = lock.pop_all()
+        return directory
 
     def _load(self, config_of: Callable[[str], LogConfig]) -> None:
         disk, clock = self._storage.disk, self._storage.clock
@@ -134,6 +125,8 @@ class LogDirectory:
             if clock.monotonic() - reported > _PROGRESS_SECONDS:
                 reported = clock.monotonic()
                 logger.info("%s: %d of %d logs are open", self.path, len(self.logs), len(partitions))
+        # What a crash has taken must not be vouched for when other records take its place.
+        self._lower_checkpoints()
 
     def _find_partitions(self) -> list[tuple[TopicPartition, str]]:
         disk = self._storage.disk
@@ -147,7 +140,7 @@ class LogDirectory:
         return partitions
 
     def _add(self, log: Log) -> None:
-        log.before_truncation(self._checkpoint_before_truncation)
+        log.before_truncation(self._lower_checkpoints)
         self.logs[log.topic_partition] = log
 
     # Partitions
@@ -158,9 +151,15 @@ class LogDirectory:
             raise LogDirectoryError(f"{topic_partition} exists already in {self.path}")
         self._forget_checkpoints([topic_partition])
         path = f"{self.path}/{topic_partition}"
-        self._storage.disk.make_directory(path)
-        write_topic_id(self._storage.disk, path, topic_id)
-        log = create_log(self._storage, topic_partition, path, config)
+        disk = self._storage.disk
+        try:
+            disk.make_directory(path)
+            write_topic_id(disk, path, topic_id)
+            log = create_log(self._storage, topic_partition, path, config)
+        except OSError:
+            with contextlib.suppress(OSError):
+                disk.remove_tree(path)
+            raise
         self._add(log)
         return log
 
@@ -183,33 +182,42 @@ class LogDirectory:
             self.trash.add(f"{self.path}/{name}", log.config.file_delete_delay_ms, tree=True)
         self._forget_checkpoints(doomed)
 
-    # Checkpoints: all of them block, and may run in a thread.
+    # Checkpoints: all of them block, and may run in a thread. What they say is looked up when their turn to write has
+    # come, so that none overwrites what is newer. A list is made of `logs` in one step, as the loop may change it.
 
     def checkpoint_recovery_points(self) -> None:
-        self._checkpoint(RECOVERY_POINTS, {log.topic_partition: log.recovery_point for log in self._all_logs()})
-
-    def _checkpoint_before_truncation(self) -> None:
-        self.checkpoint_recovery_points()
-        self.checkpoint_log_start_offsets()
+        self._checkpoint(
+            RECOVERY_POINTS, lambda: {log.topic_partition: log.recovery_point for log in list(self.logs.values())}
+        )
 
     def checkpoint_log_start_offsets(self) -> None:
         """Only the starts that the segments' names do not tell are written."""
-        starts = {log.topic_partition: log.log_start_offset for log in self._all_logs() if log.starts_within_segment}
-        self._checkpoint(LOG_START_OFFSETS, starts)
+        self._checkpoint(
+            LOG_START_OFFSETS,
+            lambda: {
+                log.topic_partition: log.log_start_offset
+                for log in list(self.logs.values())
+                if log.starts_within_segment
+            },
+        )
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        self._checkpoint(HIGH_WATERMARKS, dict(high_watermarks))
+        """Of the partitions given, those that are in this directory are written."""
+        self._checkpoint(
+            HIGH_WATERMARKS, lambda: {key: mark for key, mark in high_watermarks.items() if key in self.logs}
+        )
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
         """The high watermarks of the last checkpoint."""
         return dict(self._checkpoints[HIGH_WATERMARKS])
 
-    def _all_logs(self) -> list[Log]:
-        """A copy made in one step, because a thread may ask while the event loop adds or removes a log."""
-        return list(self.logs.values())
+    def _lower_checkpoints(self) -> None:
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_start_offsets()
 
-    def _checkpoint(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+    def _checkpoint(self, name: str, current: Callable[[], dict[TopicPartition, int]]) -> None:
         with self._checkpoint_lock:
+            offsets = current()
             if offsets != self._checkpoints[name]:
                 write_offsets(self._storage.disk, f"{self.path}/{name}", offsets)
                 self._checkpoints[name] = offsets
@@ -225,10 +233,11 @@ class LogDirectory:
         return offsets
 
     def _forget_checkpoints(self, topic_partitions: list[TopicPartition]) -> None:
-        """A partition that is created again must not inherit what was said of its namesake."""
-        for name, offsets in self._checkpoints.items():
-            kept = {key: offset for key, offset in offsets.items() if key not in topic_partitions}
-            self._checkpoint(name, kept)
+        """A partition that is created again must not inherit what was said of its namesake, which is not in `logs`."""
+        gone = set(topic_partitions)
+        if not all(gone.isdisjoint(offsets) for offsets in self._checkpoints.values()):
+            self._lower_checkpoints()
+            self.checkpoint_high_watermarks(self.read_high_watermarks())
 
     def usage(self) -> tuple[int, int]:
         """Total and free bytes of the volume."""
@@ -236,16 +245,17 @@ class LogDirectory:
 
     def close(self) -> None:
         """Close every log cleanly and say so. Blocking; nothing may be running in threads any more."""
-        disk = self._storage.disk
-        # Nearly all of it is waiting for syncs, and a file system takes many of them in one go.
-        with ThreadPoolExecutor(_CLOSING_THREADS) as threads:
-            for _ in threads.map(lambda log: log.close(clean=True), self.logs.values()):
-                pass
-        self.checkpoint_recovery_points()
-        self.checkpoint_log_start_offsets()
-        disk.replace_bytes(f"{self.path}/{CLEAN_SHUTDOWN}", _CLEAN_SHUTDOWN_CONTENT)
-        self.logs.clear()
-        self._lock.close()
+        try:
+            # Nearly all of it is waiting for syncs, and a file system takes many of them in one go.
+            with ThreadPoolExecutor(_CLOSING_THREADS) as threads:
+                for _ in threads.map(lambda log: log.close(clean=True), self.logs.values()):
+                    pass
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_start_offsets()
+            self._storage.disk.replace_bytes(f"{self.path}/{CLEAN_SHUTDOWN}", _CLEAN_SHUTDOWN_CONTENT)
+        finally:
+            self.logs.clear()
+            self._lock.close()
 
 
 def _lock(disk: Disk, path: str, lock: contextlib.ExitStack) -> None:

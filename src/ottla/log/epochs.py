@@ -97,13 +97,13 @@ class LeaderEpochs:
         raise AssertionError("an epoch below the latest has a later entry")
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch in which the record at an offset was written."""
-        found = NO_LEADER_EPOCH
+        """The epoch in which the record at an offset was written; -1 when it is older than all that is known."""
+        epoch = NO_LEADER_EPOCH
         for entry in self._entries:
             if entry.start_offset > offset:
                 break
-            found = entry.epoch
-        return found
+            epoch = entry.epoch
+        return epoch
 
     def truncate_end(self, end_offset: int) -> None:
         """Forget epochs that began at or past the new end."""

@@ -20,6 +20,9 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 
 DELETED_DIRECTORY_SUFFIX = "-delete"
+_KRAFT_METADATA = "__cluster_metadata"
+"""Kafka's own log of the cluster's metadata, which may lie among the partitions. It is no topic, and never ours."""
+
 _MAX_NAME = 255
 _OFFSET_DIGITS = 20
 
@@ -38,8 +41,8 @@ def parse_offset(name: str, suffix: str) -> int | None:
 
 def parse_partition_directory(name: str) -> TopicPartition | None:
     """`clicks-3` is partition 3 of `clicks`; a topic's own name may contain dashes. None for any other name."""
-    topic, dash, partition = name.rpartition("-")
-    if not topic or not dash or not partition.isdecimal():
+    topic, _, partition = name.rpartition("-")
+    if not topic or topic == _KRAFT_METADATA or not partition.isdecimal() or str(int(partition)) != partition:
         return None
     return TopicPartition(topic, int(partition))
 

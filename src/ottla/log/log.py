@@ -9,37 +9,35 @@ from __future__ import annotations
 import contextlib
 import logging
 import zlib
-from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.index import MAX_RELATIVE_OFFSET
 from ottla.log.layout import LEADER_EPOCHS, PARTITION_METADATA
+from ottla.log.reading import LogRead, Reading
 from ottla.log.retention import count_removable
 from ottla.log.scan import DamagedBatch
-from ottla.log.segment import Segment, TimestampOffset
+from ottla.log.segment import Segment
+from ottla.log.segments import Segments
 from ottla.log.storage import sync_file
-from ottla.model import NO_TIMESTAMP
 from ottla.records.format import LOG_OVERHEAD
-from ottla.records.invalid import InvalidBatch
 from ottla.records.rewrite import assign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ottla.env.disk import File
     from ottla.log.config import LogConfig
     from ottla.log.epochs import EpochStart, LeaderEpochs
     from ottla.log.producers import AppendedBatch, Producers
+    from ottla.log.segment import TimestampOffset
     from ottla.log.snapshot import Snapshots
     from ottla.log.storage import Storage
     from ottla.model import TopicPartition
     from ottla.records.header import BatchHeader
 
-logger = logging.getLogger("ottla.log")
+__all__ = ["AppendResult", "Log", "LogRead", "SegmentInfo"]
 
-_MAX_HINTS = 16
-"""Readers of one partition whose next position is remembered: its consumer groups and its followers."""
+logger = logging.getLogger("ottla.log")
 
 _RECALLED_BYTES = 16 << 20
 """How far back a producer's batches are looked for after a restart. Those it may send again are its last five."""
@@ -57,20 +55,6 @@ class AppendResult(NamedTuple):
     log_start_offset: int
 
 
-class LogRead(NamedTuple):
-    """Whole batches, as a slice of a file. Whoever holds the slice keeps the file open, even if its segment is deleted.
-
-    Below the high watermark a log is never truncated, so the bytes of a slice that was limited by it never change.
-    """
-
-    file: File | None
-    """None when there is nothing to read at the offset yet; the size is 0 then."""
-    position: int
-    size: int
-    next_offset: int
-    """Where the next read should begin."""
-
-
 class SegmentInfo(NamedTuple):
     base_offset: int
     size: int
@@ -78,12 +62,11 @@ class SegmentInfo(NamedTuple):
 
 class Log:
     __slots__ = (
-        "_active",
-        "_bases",
         "_before_truncation",
+        "_closed",
         "_directory_changed",
-        "_hints",
         "_is_new",
+        "_reading",
         "_rolled",
         "_segments",
         "_storage",
@@ -131,10 +114,9 @@ class Log:
         self.producers = producers
         self.snapshots = snapshots
         self._storage = storage
-        self._segments = segments
-        self._bases = [segment.base_offset for segment in segments]
-        self._active = segments[-1]
-        self._hints: dict[int, tuple[Segment, int]] | None = None
+        self._segments = Segments(segments)
+        self._reading = Reading(self._segments)
+        self._closed = False
         self._rolled = [segment for segment in unsynced if segment is not segments[-1]]
         self._syncing: tuple[Segment, ...] = ()
         self._sync_limit = _NO_SYNC_LIMIT
@@ -142,6 +124,9 @@ class Log:
         self._is_new = new
         self._untouched_end = end_offset if untouched else _TOUCHED
         self._before_truncation: Callable[[], None] | None = None
+
+    def __str__(self) -> str:
+        return str(self.topic_partition)
 
     # Appending
 
@@ -186,29 +171,31 @@ class Log:
         A producer that did not hear the answers to its last batches, because the broker stopped, sends them again. They
         must be known as duplicates, so before one is refused the end of the log is searched, once after each start.
         """
-        active = self._active
-        recalled: list[tuple[BatchHeader, int]] = []
-        try:
-            recalled = [
-                (header, header.base_offset)
-                for _, header in active.headers_near_end(_RECALLED_BYTES)
-                if header.producer_id >= 0
-            ]
-        except DamagedBatch as error:
-            logger.error("%s: %s is damaged %s", self, active.path(), error)
+        recalled: list[BatchHeader] = []
+        wanted = _RECALLED_BYTES
+        for segment in reversed(self._segments.all):
+            try:
+                after = segment.headers_after(max(0, segment.size - wanted))
+                recalled[:0] = [header for _, header in after if header.producer_id >= 0]
+            except DamagedBatch as error:
+                logger.error("%s: %s is damaged %s", self, segment.path(), error)
+            wanted -= segment.size
+            if wanted <= 0:
+                break
         self.producers.recall(recalled)
 
     def append_as_follower(self, batches: memoryview, headers: Sequence[BatchHeader]) -> AppendResult:
         """Append what a leader has written already: offsets and epochs are kept. Raises OSError.
 
-        Offsets may have gaps, where the leader's log was compacted, but never go back: that raises KafkaError.
+        There is at least one batch. Offsets may have gaps, where the leader's log was compacted, but never go back:
+        that raises KafkaError.
         """
         end = self.end_offset
         for header in headers:
             if header.base_offset < end:
                 raise KafkaError(
                     ErrorCode.CORRUPT_MESSAGE,
-                    f"{self.topic_partition} ends at {end}, a batch at {header.base_offset} cannot follow",
+                    f"{self} ends at {end}, a batch at {header.base_offset} cannot follow",
                 )
             end = header.next_offset
         timestamp = self._write(batches, [(header.base_offset, header) for header in headers])
@@ -223,12 +210,12 @@ class Log:
         timestamp = last_header.max_timestamp
         if len(placed) > 1:
             timestamp = max(header.max_timestamp for _, header in placed)
-        segment = self._active
+        segment = self._segments.active
         if self._must_roll(segment, len(batches), last_offset, timestamp):
             # Segments follow each other without a hole, even where offsets have one, so that recovery can tell.
             fits = last_offset - self.end_offset <= MAX_RELATIVE_OFFSET
             self.roll(self.end_offset if fits else placed[0][0])
-            segment = self._active
+            segment = self._segments.active
         try:
             segment.append(batches, placed, self.config)
         except OSError:
@@ -265,21 +252,20 @@ class Log:
     def roll(self, base_offset: int | None = None) -> None:
         """Seal the active segment and begin a new one at the end of the log. On OSError the log is as it was."""
         base_offset = self.end_offset if base_offset is None else base_offset
-        active = self._active
+        active = self._segments.active
         if active.base_offset == base_offset:
             return
         active.seal()
-        if len(self.producers) or self.snapshots:
-            self.snapshots.take(base_offset, self.producers.active())
+        self.snapshots.take(base_offset, self.producers.active())
         segment = Segment.create(self._storage, self.path, base_offset)
         self._directory_changed = True
-        if active.size:
+        # In this order: `sync`, in its thread, must find the old segment as the active one or among the rolled ones.
+        if active.size and active not in self._rolled:
             self._rolled.append(active)
-        else:
-            self._remove_segments(len(self._segments) - 1, len(self._segments))
-        self._segments.append(segment)
-        self._bases.append(base_offset)
-        self._active = segment
+        self._segments.add(segment)
+        if not active.size:
+            last = len(self._segments.all) - 1
+            self._remove_segments(last - 1, last)
 
     # Reading
 
@@ -293,115 +279,39 @@ class Log:
         if not self.log_start_offset <= offset <= end_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.topic_partition} holds offsets {self.log_start_offset} to {end_offset}, not {offset}",
+                f"{self} holds offsets {self.log_start_offset} to {end_offset}, not {offset}",
             )
         if limit > end_offset:
             limit = end_offset
         if offset >= limit:
             return LogRead(None, 0, 0, offset)
-        try:
-            return self._read(offset, max_bytes, limit)
-        except DamagedBatch as error:
-            logger.error("%s: cannot read offset %d: the segment is damaged %s", self.topic_partition, offset, error)
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition} is damaged {error}") from error
-
-    def _read(self, offset: int, max_bytes: int, limit: int) -> LogRead:
-        place = self._locate(offset)
-        if place is None:
-            return LogRead(None, 0, 0, offset)
-        segment, position = place
-        end, next_offset = self._end_of_read(segment, limit)
-        if end <= position:
-            return LogRead(None, 0, 0, offset)
-        if end - position > max_bytes:
-            boundary, following = segment.boundary(position, max_bytes)
-            if boundary < end:
-                end, next_offset = boundary, following
-        self._remember(next_offset, segment, end)
-        return LogRead(segment.file(), position, end - position, next_offset)
-
-    def _locate(self, offset: int) -> tuple[Segment, int] | None:
-        """The segment and position of the first batch that ends at or past an offset."""
-        if self._hints is not None:
-            hint = self._hints.get(offset)
-            if hint is not None and hint[1] < hint[0].size:
-                return hint
-        for segment in self._segments[max(0, bisect_right(self._bases, offset) - 1) :]:
-            found = segment.find(offset) if segment.size else None
-            if found is not None:
-                return segment, found[0]
-        return None
-
-    def _end_of_read(self, segment: Segment, limit: int) -> tuple[int, int]:
-        """Where a read of a segment must stop so as to stay below an offset, and the offset that comes next."""
-        if segment is self._active:
-            next_base = self.end_offset
-        else:
-            next_base = self._bases[bisect_right(self._bases, segment.base_offset)]
-        if limit >= next_base:
-            return segment.size, next_base
-        hint = self._hints.get(limit) if self._hints is not None else None
-        if hint is not None and hint[0] is segment:
-            return hint[1], limit
-        found = segment.find(limit)
-        if found is None:
-            return segment.size, limit
-        position, header = found
-        next_offset = min(limit, header.base_offset)
-        self._remember(next_offset, segment, position)
-        return position, next_offset
-
-    def _remember(self, offset: int, segment: Segment, position: int) -> None:
-        """Readers go on where they stopped, and the high watermark stands where a follower will go on."""
-        hints = self._hints
-        if hints is None:
-            hints = self._hints = {}
-        elif len(hints) >= _MAX_HINTS and offset not in hints:
-            del hints[next(iter(hints))]
-        hints[offset] = (segment, position)
+        return self._reading.read(offset, max_bytes, limit, end_offset)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record that is not older than a timestamp. Raises KafkaError where the log is damaged."""
-        try:
-            for segment in self._segments:
-                if segment.size and segment.max_timestamp >= timestamp:
-                    found = segment.first_at_or_after(timestamp, self.log_start_offset)
-                    if found is not None:
-                        return found
-        except (DamagedBatch, InvalidBatch) as error:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition} is damaged: {error}") from error
-        return None
+        return self._reading.offset_for_timestamp(timestamp, self.log_start_offset)
 
     def max_timestamp(self) -> TimestampOffset | None:
         """The first record that carries the largest timestamp of the log (KIP-734). Raises KafkaError."""
-        newest: Segment | None = None
-        for segment in self._segments:
-            if segment.size and (newest is None or segment.max_timestamp > newest.max_timestamp):
-                newest = segment
-        if newest is None or newest.max_timestamp == NO_TIMESTAMP:
-            return None
-        try:
-            return newest.max_timestamp_record()
-        except (DamagedBatch, InvalidBatch) as error:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self.topic_partition} is damaged: {error}") from error
+        return self._reading.max_timestamp()
 
     def size(self) -> int:
-        return sum(segment.size for segment in self._segments)
+        return sum(segment.size for segment in self._segments.all)
 
     def segments(self) -> list[SegmentInfo]:
-        return [SegmentInfo(segment.base_offset, segment.size) for segment in self._segments]
+        return [SegmentInfo(segment.base_offset, segment.size) for segment in self._segments.all]
 
     @property
     def starts_within_segment(self) -> bool:
         """Whether the log start is past the first segment's start, so that it must be written down."""
-        return self.log_start_offset > self._bases[0]
+        return self.log_start_offset > self._segments.start
 
     # Letting go
 
     def retain(self, now_ms: int, high_watermark: int) -> int:
         """Remove the segments that the topic's retention no longer wants. Returns how many."""
         count = count_removable(
-            self._segments,
+            self._segments.all,
             self.config,
             log_start_offset=self.log_start_offset,
             end_offset=self.end_offset,
@@ -418,36 +328,34 @@ class Log:
         Whoever calls this has made sure that the offset is not past the high watermark.
         """
         if offset > self.end_offset:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.topic_partition} ends at {self.end_offset}")
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self} ends at {self.end_offset}")
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
         self.epochs.truncate_start(offset)
-        count = bisect_right(self._bases, offset) - 1
+        count = self._segments.beginning_up_to(offset) - 1
         if count:
             self._drop_oldest(count)
 
     def _drop_oldest(self, count: int) -> None:
-        if count == len(self._segments):
+        if count == len(self._segments.all):
             self.roll()
         self._remove_segments(0, count)
-        start = max(self.log_start_offset, self._bases[0])
-        if start != self.log_start_offset:
+        start = self._segments.start
+        if start > self.log_start_offset:
             self.log_start_offset = start
             self.epochs.truncate_start(start)
-        self.snapshots.keep_only(self._bases[0], self.end_offset)
+        self.snapshots.keep_only(start, self.end_offset)
 
     def _remove_segments(self, start: int, stop: int) -> None:
-        doomed = self._segments[start:stop]
+        removed = self._segments.remove(start, stop)
         # From the outside in, so that a crash on the way leaves a log without holes.
-        for segment in doomed if start == 0 else reversed(doomed):
+        for segment in removed if start == 0 else reversed(removed):
             segment.discard(self.config.file_delete_delay_ms)
             if segment in self._rolled:
                 self._rolled.remove(segment)
-        del self._segments[start:stop]
-        del self._bases[start:stop]
         self._directory_changed = True
-        self._hints = None
+        self._reading.forget()
 
     # Truncation, by followers
 
@@ -455,38 +363,28 @@ class Log:
         """Cut the log after the last batch that ends before an offset. Raises KafkaError, OSError."""
         if offset >= self.end_offset:
             return
-        if offset <= self._bases[0]:
+        if offset <= self._segments.start:
             self.truncate_fully(offset)
             return
-        self._lower_checkpoints(offset)
-        keep = bisect_right(self._bases, offset)
-        if self._bases[keep - 1] == offset:
-            keep -= 1
-        segment = self._segments[keep - 1]
+        keep = self._segments.beginning_up_to(offset - 1)
+        segment = self._segments.all[keep - 1]
         try:
-            found = segment.find(offset)
-            self._remove_segments(keep, len(self._segments))
-            self._active = segment
-            if segment in self._rolled:
-                self._rolled.remove(segment)
-            if found is not None:
-                segment.truncate(found[0], offset)
-            self._ends_at(segment.end_offset())
+            position, end_offset = segment.end_before(offset)
         except DamagedBatch as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is damaged {error}") from error
-        self.replay_producers()
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} is damaged: {error}") from error
+        self._lower_checkpoints(end_offset)
+        self._remove_segments(keep, len(self._segments.all))
+        segment.truncate(position, end_offset)
+        self._ends_at(end_offset)
 
     def truncate_fully(self, new_start: int) -> None:
         """Drop everything and go on as an empty log at an offset, as a follower does that fell behind its leader."""
         self._lower_checkpoints(new_start)
-        self._remove_segments(0, len(self._segments))
-        self._segments.append(Segment.create(self._storage, self.path, new_start))
-        self._bases.append(new_start)
-        self._active = self._segments[0]
-        self._directory_changed = True
+        self._remove_segments(0, len(self._segments.all))
+        self._segments.add(Segment.create(self._storage, self.path, new_start))
         self.log_start_offset = new_start
+        self.epochs.clear()
         self._ends_at(new_start)
-        self.replay_producers()
 
     def _lower_checkpoints(self, offset: int) -> None:
         """Before records may be replaced by others, no checkpoint may vouch for them any more."""
@@ -508,7 +406,8 @@ class Log:
         self.recovery_point = min(self.recovery_point, offset)
         self.log_start_offset = min(self.log_start_offset, offset)
         self.epochs.truncate_end(offset)
-        self._hints = None
+        self._reading.forget()
+        self.replay_producers()
 
     def replay_producers(self) -> None:
         """Bring the producers to the end of the log: the latest snapshot, then every batch after it."""
@@ -518,7 +417,7 @@ class Log:
         self.producers.replace(producers, self._storage.clock.time_ms())
         if offset >= self.end_offset:
             return
-        for segment in self._segments[max(0, bisect_right(self._bases, offset) - 1) :]:
+        for segment in self._segments.holding(offset):
             try:
                 self._replay_segment(segment, offset)
             except DamagedBatch as error:
@@ -530,9 +429,6 @@ class Log:
             for _, header in segment.headers(found[0]):
                 if header.producer_id >= 0 and header.base_offset >= offset:
                     self.producers.update(header, header.base_offset)
-
-    def __str__(self) -> str:
-        return str(self.topic_partition)
 
     # Leader epochs
 
@@ -568,13 +464,13 @@ class Log:
         """Bring to disk all that was appended so far. Returns the end offset that was covered, for `synced`.
 
         Blocking: made to run in a thread while the loop goes on, one call at a time. What is appended meanwhile is not
-        counted. The end offset is read first and the segments after it, so that no roll in between can hide one.
+        counted. The end offset is read first, then the active segment, then the rolled ones, so that no roll in between
+        can hide one.
         """
         self._sync_limit = _NO_SYNC_LIMIT
         end_offset = self.end_offset
-        active = self._active
+        active = self._segments.active
         rolled = self._syncing = tuple(self._rolled)
-        disk = self._storage.disk
         # A file may vanish meanwhile: retention needs it no longer, and a truncation limits what `synced` believes.
         for segment in rolled:
             with contextlib.suppress(FileNotFoundError):
@@ -582,6 +478,15 @@ class Log:
                 segment.sync_indexes()
         with contextlib.suppress(FileNotFoundError):
             active.sync()
+        try:
+            self._sync_directory(end_offset)
+        except FileNotFoundError:
+            if not self._closed:  # The partition may have been deleted meanwhile.
+                raise
+        return end_offset
+
+    def _sync_directory(self, end_offset: int) -> None:
+        disk = self._storage.disk
         self.epochs.save(disk, f"{self.path}/{LEADER_EPOCHS}", end_offset)
         if self._directory_changed:
             self._directory_changed = False
@@ -590,7 +495,6 @@ class Log:
             sync_file(disk, f"{self.path}/{PARTITION_METADATA}")
             disk.sync_directory(self.path.rpartition("/")[0])
             self._is_new = False
-        return end_offset
 
     def synced(self, offset: int) -> None:
         """Back on the loop: everything below the offset that `sync` returned is on disk now."""
@@ -605,14 +509,16 @@ class Log:
         Blocking when clean, and then may run in a thread; no `sync` may be running.
         """
         if clean and self._untouched_end != self.end_offset:
-            self._active.seal()
+            active = self._segments.active
+            active.seal()
             if len(self.producers) or self.snapshots:
                 self.snapshots.take(self.end_offset, self.producers.active(), sync=True)
             self.synced(self.sync())
-            self._active.sync_indexes()
-        for segment in self._segments:
+            active.sync_indexes()
+        self._closed = True
+        for segment in self._segments.all:
             segment.close()
-        self._hints = None
+        self._reading.forget()
 
     @staticmethod
     def _steady_ms(storage: Storage) -> int:

@@ -130,11 +130,11 @@ class Producers:
         self.expire(now_ms)
         self.abridged = bool(self._producers)
 
-    def recall(self, batches: Iterable[tuple[BatchHeader, int]]) -> None:
-        """Complete the producers with batches from the end of the log, given with their base offsets."""
+    def recall(self, headers: Iterable[BatchHeader]) -> None:
+        """Complete the producers with stored batches from the end of the log."""
         abridged, self._producers = self._producers, {}
-        for header, base_offset in batches:
-            self.update(header, base_offset)
+        for header in headers:
+            self.update(header, header.base_offset)
         self._producers = {
             producer_id: self._producers.get(producer_id, producer) for producer_id, producer in abridged.items()
         }

@@ -25,7 +25,7 @@ from ottla.log.layout import (
 )
 from ottla.log.log import Log
 from ottla.log.producers import Producers
-from ottla.log.scan import DamagedBatch, checked_batches, headers
+from ottla.log.scan import DamagedBatch, checked_batches
 from ottla.log.segment import Segment
 from ottla.log.snapshot import Snapshots
 
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from ottla.log.config import LogConfig
     from ottla.log.storage import Storage
     from ottla.model import TopicPartition
+    from ottla.records.header import BatchHeader
 
 logger = logging.getLogger("ottla.log")
 
+_END_OF_ALL = 2**63 - 1
 _WORTH_MENTIONING = 64 << 20
 """A segment of this size takes long enough to check that it is announced."""
 
@@ -164,7 +166,7 @@ class _Recovery:
         self._complete_indexes(self._segments)
         last = self._segments[-1]
         try:
-            return last.end_offset()
+            return last.end_before(_END_OF_ALL)[1]
         except DamagedBatch as error:
             logger.error("%s: %s is damaged %s, although it was closed", self._log, last.path(), error)
             return None
@@ -200,7 +202,7 @@ class _Recovery:
         position, next_offset, whole = 0, segment.base_offset, True
         while position < segment.size:
             try:
-                for start, header in checked_batches(segment.file(), position, segment.size, next_offset):
+                for start, header in self._batches(segment, position, next_offset):
                     segment.note(header, header.base_offset, start, self._config)
                     epochs.assign(header.partition_leader_epoch, header.base_offset)
                     position, next_offset = start + header.size, header.next_offset
@@ -219,16 +221,20 @@ class _Recovery:
         """Where valid batches go on after a damaged one: right behind it, or where the old index points to."""
         for position in self._candidates(segment, damage.position, salvage):
             try:
-                next(checked_batches(segment.file(), position, segment.size, next_offset))
+                next(self._batches(segment, position, next_offset))
             except (DamagedBatch, StopIteration):
                 continue
             return position
         return None
 
     @staticmethod
+    def _batches(segment: Segment, position: int, next_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        return checked_batches(segment.file(), position, segment.size, segment.base_offset, next_offset)
+
+    @staticmethod
     def _candidates(segment: Segment, damaged: int, salvage: bytes) -> Iterator[int]:
         try:
-            _, header = next(headers(segment.file(), damaged, segment.size))
+            _, header = next(segment.headers(damaged))
             yield damaged + header.size
         except DamagedBatch:
             pass

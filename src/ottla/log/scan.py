@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from crc32c import crc32c
 
 from ottla.env.disk import File
+from ottla.log.index import MAX_RELATIVE_OFFSET
 from ottla.records.format import ATTRIBUTES_AT, HEADER_SIZE, LOG_OVERHEAD, MAGIC
 from ottla.records.header import BatchHeader, read_header
 
@@ -22,8 +23,8 @@ class DamagedBatch(Exception):  # noqa: N818 - it names the thing that is wrong
         self.position = position
 
 
-def headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """The position and header of every batch from a batch's start up to `end`. Raises DamagedBatch."""
+def headers(file: File, position: int, end: int, base_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    """The position and header of every batch of a segment, from a batch's start up to `end`. Raises DamagedBatch."""
     window = b""
     start = position
     while position < end:
@@ -31,12 +32,16 @@ def headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHea
         if inside + HEADER_SIZE > len(window):
             window = file.read(min(_HEADER_WINDOW, end - position), position)
             start, inside = position, 0
-        header = _plausible_header(window, inside, position, end)
+        header = _plausible_header(window, inside, end - position, base_offset)
+        if header is None:
+            raise DamagedBatch(position, "this is no header of a batch that could be here")
         yield position, header
         position += header.batch_length + LOG_OVERHEAD
 
 
-def checked_batches(file: File, position: int, end: int, next_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+def checked_batches(
+    file: File, position: int, end: int, base_offset: int, next_offset: int
+) -> Iterator[tuple[int, BatchHeader]]:
     """Like `headers`, and also checks every checksum and that offsets rise from `next_offset` on."""
     window = memoryview(b"")
     start = position
@@ -44,7 +49,9 @@ def checked_batches(file: File, position: int, end: int, next_offset: int) -> It
         inside = position - start
         if inside + HEADER_SIZE > len(window):
             window, start, inside = memoryview(file.read(min(_FULL_WINDOW, end - position), position)), position, 0
-        header = _plausible_header(window, inside, position, end)
+        header = _plausible_header(window, inside, end - position, base_offset)
+        if header is None:
+            raise DamagedBatch(position, "this is no header of a batch that could be here")
         size = header.batch_length + LOG_OVERHEAD
         if inside + size > len(window):
             window, start, inside = memoryview(file.read(max(_FULL_WINDOW, size), position)), position, 0
@@ -57,14 +64,13 @@ def checked_batches(file: File, position: int, end: int, next_offset: int) -> It
         position += size
 
 
-def _plausible_header(window: bytes | memoryview, inside: int, position: int, end: int) -> BatchHeader:
+def _plausible_header(window: bytes | memoryview, inside: int, room: int, base_offset: int) -> BatchHeader | None:
+    """The header, if a batch that fits into the room left in the file and into the segment can begin with it."""
     if inside + HEADER_SIZE > len(window):
-        raise DamagedBatch(position, f"{end - position} bytes are too few for a batch header")
+        return None
     header = read_header(window, inside)
-    if header.magic != MAGIC:
-        raise DamagedBatch(position, f"magic {header.magic} is not {MAGIC}")
-    if not HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= end - position - LOG_OVERHEAD:
-        raise DamagedBatch(position, f"a batch length of {header.batch_length} does not fit")
-    if header.last_offset_delta < 0 or header.base_offset < 0:
-        raise DamagedBatch(position, f"offset {header.base_offset} + {header.last_offset_delta} is impossible")
-    return header
+    if header.magic != MAGIC or not HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= room - LOG_OVERHEAD:
+        return None
+    if header.last_offset_delta < 0 or not 0 <= header.base_offset - base_offset <= MAX_RELATIVE_OFFSET:
+        return None
+    return header if header.last_offset - base_offset <= MAX_RELATIVE_OFFSET else None

@@ -32,6 +32,7 @@ logger = logging.getLogger("ottla.log")
 T = TypeVar("T")
 
 _DEFAULT_CONFIG = LogConfig()
+_UNKNOWN = -2
 
 
 class TimestampOffset(NamedTuple):
@@ -46,7 +47,6 @@ class Segment:
 
     __slots__ = (
         "_bytes_since_entry",
-        "_directory",
         "_file",
         "_first_timestamp",
         "_indexed_timestamp",
@@ -55,6 +55,7 @@ class Segment:
         "_storage",
         "base_offset",
         "created_ms",
+        "directory",
         "indexes_are_full",
         "offset_index",
         "size",
@@ -62,6 +63,7 @@ class Segment:
     )
 
     def __init__(self, storage: Storage, directory: str, base_offset: int, size: int, *, new: bool = False) -> None:
+        self.directory = directory
         self.base_offset = base_offset
         self.size = size
         self.created_ms = storage.clock.time_ms()
@@ -69,11 +71,10 @@ class Segment:
         self.time_index = _index(storage, directory, base_offset, TIME_INDEX_SUFFIX, new)
         self.indexes_are_full = False
         self._storage = storage
-        self._directory = directory
         self._file: File | None = None
         self._bytes_since_entry = 0
-        self._first_timestamp: int | None = None
-        self._max_timestamp: int | None = NO_TIMESTAMP if new else None
+        self._first_timestamp = _UNKNOWN
+        self._max_timestamp = NO_TIMESTAMP if new else _UNKNOWN
         self._max_timestamp_offset = base_offset
         self._indexed_timestamp = NO_TIMESTAMP
 
@@ -86,7 +87,7 @@ class Segment:
         return segment
 
     def path(self, suffix: str = LOG_SUFFIX) -> str:
-        return segment_path(self._directory, self.base_offset, suffix)
+        return segment_path(self.directory, self.base_offset, suffix)
 
     def has_indexes(self, names: set[str]) -> bool:
         """Whether both index files are among the names in the directory."""
@@ -106,6 +107,8 @@ class Segment:
 
     def append(self, batches: Buffer, placed: Sequence[tuple[int, BatchHeader]], config: LogConfig) -> None:
         """Write the batches, given with the base offset of each, in one go. On OSError nothing was appended."""
+        if self._max_timestamp == _UNKNOWN:
+            self._load_max_timestamp()
         position = self.size
         (self._file or self.file()).write(batches, position)
         for base_offset, header in placed:
@@ -116,11 +119,9 @@ class Segment:
     def note(self, header: BatchHeader, base_offset: int, position: int, config: LogConfig) -> None:
         """Account for a batch at a position: the largest timestamp, and an index entry when one is due."""
         timestamp = header.max_timestamp
-        if self._max_timestamp is None:
-            self._load_max_timestamp()
         if position == 0:
             self._first_timestamp = timestamp
-        if timestamp > self._max_timestamp:  # type: ignore[operator] # it was just loaded
+        if timestamp > self._max_timestamp:
             self._max_timestamp = timestamp
             self._max_timestamp_offset = base_offset + header.last_offset_delta
         if self._bytes_since_entry > config.index_interval_bytes:
@@ -207,7 +208,7 @@ class Segment:
     # Reading
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        return headers(self.file(), position, self.size)
+        return headers(self.file(), position, self.size, self.base_offset)
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
         """Position and header of the first batch that ends at or past an offset. Raises DamagedBatch."""
@@ -233,17 +234,22 @@ class Segment:
                 break
         return end, next_offset
 
-    def headers_near_end(self, size: int) -> Iterator[tuple[int, BatchHeader]]:
-        """The batches of the last `size` bytes, and a few before them. Raises DamagedBatch."""
-        return self.headers(self._position_before(1, max(0, self.size - size)))
+    def headers_after(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """The batches past any position, and perhaps a few before it. Raises DamagedBatch."""
+        return self.headers(self._position_before(1, position)) if self.size else iter(())
 
-    def end_offset(self) -> int:
-        """The offset after that of the last record. Raises DamagedBatch."""
-        end = self.base_offset
+    def end_before(self, offset: int) -> tuple[int, int]:
+        """Where the last batch that is wholly before an offset ends: its position and the offset that comes next.
+
+        Raises DamagedBatch.
+        """
+        end, next_offset = 0, self.base_offset
         if self.size:
-            for _, header in self.headers(self._position_before(1, self.size)):
-                end = header.next_offset
-        return end
+            for position, header in self.headers(self._position_before(0, offset - 1 - self.base_offset)):
+                if header.last_offset >= offset:
+                    break
+                end, next_offset = position + header.size, header.next_offset
+        return end, next_offset
 
     def first_at_or_after(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
         """The first record, from an offset on, not older than a timestamp. Raises DamagedBatch, InvalidBatch."""
@@ -273,9 +279,8 @@ class Segment:
     @property
     def max_timestamp(self) -> int:
         """The largest timestamp of any record, -1 when none has one."""
-        if self._max_timestamp is None:
+        if self._max_timestamp == _UNKNOWN:
             self._load_max_timestamp()
-        assert self._max_timestamp is not None
         return self._max_timestamp
 
     @property
@@ -287,12 +292,12 @@ class Segment:
     @property
     def first_timestamp(self) -> int:
         """What rolling by time goes by: the largest timestamp of the first batch, -1 when there is none."""
-        if self._first_timestamp is None:
-            first = next(self.headers(), None) if self.size else None
-            if first is None:
-                return NO_TIMESTAMP
-            self._first_timestamp = first[1].max_timestamp
-        return self._first_timestamp
+        if self._first_timestamp == _UNKNOWN and self.size:
+            try:
+                self._first_timestamp = next(self.headers())[1].max_timestamp
+            except DamagedBatch:
+                self._first_timestamp = NO_TIMESTAMP
+        return max(self._first_timestamp, NO_TIMESTAMP)
 
     def _load_max_timestamp(self) -> None:
         """Trust the time index, whose last entry was written when the segment was sealed or the log closed."""
@@ -303,12 +308,15 @@ class Segment:
 
     def _rescan_timestamps(self) -> None:
         """After a truncation the time index may lack what its last entry used to say: read on from there."""
-        self._first_timestamp = None
+        self._first_timestamp = _UNKNOWN
         self._load_max_timestamp()
-        for _, header in self.headers(self._position_before(0, self._max_timestamp_offset - self.base_offset)):
-            if header.max_timestamp > self.max_timestamp:
-                self._max_timestamp = header.max_timestamp
-                self._max_timestamp_offset = header.last_offset
+        try:
+            for _, header in self.headers(self._position_before(0, self._max_timestamp_offset - self.base_offset)):
+                if header.max_timestamp > self._max_timestamp:
+                    self._max_timestamp = header.max_timestamp
+                    self._max_timestamp_offset = header.last_offset
+        except DamagedBatch as error:
+            logger.error("%s is damaged %s, so that newer timestamps may be missing", self.path(), error)
 
     # Indexes
 
@@ -376,7 +384,7 @@ class Segment:
         self.time_index.reset()
         self._bytes_since_entry = 0
         self.indexes_are_full = False
-        self._first_timestamp = None
+        self._first_timestamp = _UNKNOWN
         self._max_timestamp = self._indexed_timestamp = NO_TIMESTAMP
         self._max_timestamp_offset = self.base_offset
 

@@ -26,14 +26,17 @@ class Trash:
         self._waiting.append((self._clock.monotonic() + delay_ms / 1000, path, tree))
 
     def sweep(self) -> int:
-        """Remove what is due and return how much that was. Blocking: may run in a thread, one call at a time.
+        """Remove what is due and return how much that was. Blocking: may run in a thread, also in several at once.
 
         A path that cannot be removed is given up with a warning; the next start tries again.
         """
         now = self._clock.monotonic()
         removed = 0
         for _ in range(len(self._waiting)):
-            due, path, tree = self._waiting.popleft()
+            try:
+                due, path, tree = self._waiting.popleft()
+            except IndexError:
+                break
             if due > now:
                 self._waiting.append((due, path, tree))
                 continue

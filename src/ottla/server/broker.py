@@ -22,7 +22,7 @@ from ottla.env.disk import Disk, OsDisk
 from ottla.env.network import Address, Network, SocketNetwork
 from ottla.handlers.context import Broker
 from ottla.log.directory import LogDirectory, LogDirectoryError
-from ottla.log.layout import CLEAN_SHUTDOWN
+from ottla.log.layout import CLEAN_SHUTDOWN, LOCK
 from ottla.log.properties import read_identity
 from ottla.replication.fetch_sessions import FetchSessions
 from ottla.replication.housekeeping import Housekeeping
@@ -106,8 +106,10 @@ class BrokerServer:
         world, path = self._world, self._config.list("log.dirs")[0]
         try:
             world.disk.make_directory(path)
+            # The lock is taken later; that its file can be written tells more clearly than the store what is wrong.
+            world.disk.open(f"{path}/{LOCK}", create=True).close()
         except OSError as error:
-            raise StartupError(f"log directory {path} cannot be made: {error.strerror}.") from error
+            raise StartupError(f"log directory {path} cannot be used: {error.strerror}.") from error
         self._closing.callback(self._close_directories)
         self._closing.callback(world.background.close)
         store = SqliteStore(f"{path}/{STORE_FILE}", world.clock, world.background, world.disk)

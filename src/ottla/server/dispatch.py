@@ -8,7 +8,7 @@ from ottla.handlers.api_versions import unsupported_version
 from ottla.handlers.context import Broker, CloseConnectionError, Context, Reply
 from ottla.handlers.registry import HANDLERS
 from ottla.wire import WireError
-from ottla.wire.api import API_VERSIONS, PRODUCE
+from ottla.wire.api import API_VERSIONS, JOIN_GROUP, PRODUCE, SYNC_GROUP
 from ottla.wire.codec import decode, encode_parts
 from ottla.wire.framing import RequestHeader, frame, parse_request_header, response_header
 
@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from ottla.env.network import Address, Part
     from ottla.wire.schema import Response
 
-MAX_REQUEST_WITHOUT_RECORDS = 8 << 20
-"""Two bytes on the wire can become a hundred in memory, so only records may fill `socket.request.max.bytes`."""
+MAX_REQUEST = 1 << 20
+"""Two bytes on the wire can become a thousand in memory and in the reply, so most requests are held to this size."""
+
+MAX_REQUEST_WITH_ASSIGNMENTS = 8 << 20
+"""What members of a group tell each other is opaque to the broker and can be long."""
+
+_LARGE = {JOIN_GROUP.key: MAX_REQUEST_WITH_ASSIGNMENTS, SYNC_GROUP.key: MAX_REQUEST_WITH_ASSIGNMENTS}
 
 
 class UnfitReplyError(Exception):
@@ -37,7 +42,7 @@ def handle(
         if header.api_key == API_VERSIONS.key:
             return header._replace(api_version=0), unsupported_version()
         raise CloseConnectionError(f"{served.api.name} version {version} is not served")
-    if len(request) > MAX_REQUEST_WITHOUT_RECORDS and header.api_key != PRODUCE.key:
+    if header.api_key != PRODUCE.key and len(request) > _LARGE.get(header.api_key, MAX_REQUEST):
         raise CloseConnectionError(f"a {served.api.name} request of {len(request)} bytes")
     # Bytes behind the body are left alone, as in Kafka: librdkafka sends some with Metadata 11 and up.
     message, _ = decode(served.request, request, version, header.body_position)

@@ -40,12 +40,14 @@ class EmbeddedBroker:
         self._thread.start()
         self._ready.wait()
         if self._failure is not None:
-            self._thread.join()
-            raise self._failure
+            self._finish()
 
     def stop(self) -> None:
         if self._loop is not None and self._stop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
+        self._finish()
+
+    def _finish(self) -> None:
         self._thread.join()
         logging.getLogger("ottla").removeHandler(self._log)
         if self._failure is not None:

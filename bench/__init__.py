@@ -1,0 +1,1 @@
+"""Side-by-side benchmarks: Ottla against Apache Kafka, in the same run, on the same machine."""

@@ -1,0 +1,159 @@
+"""Brokers under test: started, measured from outside, and ended again, each with a temporary directory of its own."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import wire
+from bench.kafka import CLUSTER_ID, SERVER_JVM_FLAGS, java, server_properties
+from bench.measurement import KAFKA, NULL, NULL_FSYNC, OTTLA
+from bench.usage import Usage, cpu_seconds_of, usage_of
+
+START_TIMEOUT = 90.0
+STOP_TIMEOUT = 60.0
+_LOG_TAIL = 2000
+
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.ms": "1000"}
+"""Set on both sides: no waiting for more group members, and a deleted topic leaves the disk before it fills up."""
+
+
+class BrokerError(Exception):
+    """A broker that did not start, or ended by itself."""
+
+
+@dataclass(slots=True)
+class Broker:
+    """A running process that serves on a loopback port."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    bootstrap: str
+    directory: Path
+    log: Path
+    started: float
+    """`time.perf_counter()` just before the process was started."""
+    stopped: bool = field(default=False)
+
+    def usage(self) -> Usage:
+        self.check()
+        return usage_of(self.process.pid)
+
+    def cpu_seconds(self) -> float:
+        self.check()
+        return cpu_seconds_of(self.process.pid)
+
+    def check(self) -> None:
+        if self.process.poll() is not None:
+            raise BrokerError(f"{self.name} ended with status {self.process.returncode}: {self._log_tail()}")
+
+    def wait_until_serving(self, timeout: float = START_TIMEOUT) -> None:
+        """Until it answers an ApiVersions request: then it reads requests, and not only has a socket."""
+        deadline = time.monotonic() + timeout
+        while not wire.answers(self.bootstrap):
+            self.check()
+            if time.monotonic() > deadline:
+                raise BrokerError(f"{self.name} was not ready in {timeout:.0f} s: {self._log_tail()}")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """End this process, and no other: politely first, since both brokers write their state when they stop."""
+        if self.stopped:
+            return
+        self.stopped = True
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(STOP_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def _log_tail(self) -> str:
+        return self.log.read_text(errors="replace")[-_LOG_TAIL:]
+
+
+@contextlib.contextmanager
+def start(name: str, settings: Mapping[str, str] | None = None, *, wait: bool = True) -> Iterator[Broker]:
+    """Run the broker of that name for a `with` block. Whatever ends the block ends the broker and removes its data."""
+    directory = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
+    try:
+        port = free_port()
+        command = _COMMANDS[name](directory, port, {**SETTINGS, **(settings or {})})
+        broker = _spawn(name, command, port, directory)
+        try:
+            if wait:
+                broker.wait_until_serving()
+            yield broker
+        finally:
+            broker.stop()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _spawn(name: str, command: Sequence[str], port: int, directory: Path) -> Broker:
+    """In a session of its own, so that Ctrl-C reaches the benchmark, which then stops its brokers in order."""
+    log = directory / "broker.out"
+    with log.open("wb") as output:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    return Broker(name, process, f"127.0.0.1:{port}", directory, log, started)
+
+
+def _ottla_command(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
+    program = Path(sys.executable).with_name("ottla")
+    chosen = [argument for key, value in settings.items() for argument in ("--set", f"{key}={value}")]
+    return [str(program), "serve", "--data-dir", str(directory / "data"), "--listen", f"127.0.0.1:{port}", *chosen]
+
+
+def _kafka_command(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
+    """Formatting the storage is not part of what is measured, nor of the start."""
+    properties = directory / "server.properties"
+    properties.write_text(server_properties(directory / "data", port, free_port(), settings))
+    arguments = ("format", "--cluster-id", CLUSTER_ID, "--config", str(properties))
+    done = subprocess.run(
+        [*java(["-Xmx256M"]), "kafka.tools.StorageTool", *arguments], capture_output=True, text=True, timeout=60
+    )
+    if done.returncode != 0:
+        raise BrokerError(f"Kafka's storage could not be formatted: {done.stdout}{done.stderr}")
+    logs = directory / "logs"
+    logs.mkdir()
+    gc_log = f"-Xlog:gc*:file={logs}/kafkaServer-gc.log:time,tags:filecount=10,filesize=100M"
+    return [*java([*SERVER_JVM_FLAGS, gc_log]), "kafka.Kafka", str(properties)]
+
+
+def _null_command(directory: Path, port: int, _: Mapping[str, str]) -> list[str]:
+    return [sys.executable, "-m", "bench.null_broker", "--file", str(directory / "null.log"), "--port", str(port)]
+
+
+def _null_fsync_command(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
+    return [*_null_command(directory, port, settings), "--fsync"]
+
+
+_COMMANDS = {
+    KAFKA: _kafka_command,
+    OTTLA: _ottla_command,
+    NULL: _null_command,
+    NULL_FSYNC: _null_fsync_command,
+}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+def settle() -> None:
+    """Write out what earlier measurements left dirty, so that no broker pays for another one's data."""
+    os.sync()

@@ -1,0 +1,117 @@
+"""A case: one load on each broker, and what is measured of it."""
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from bench import generator, wire
+from bench.brokers import Broker
+from bench.generator import Load
+from bench.measurement import KAFKA, NULL, NULL_FSYNC, OTTLA, Metric
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much load a measurement is."""
+
+    payload_bytes: int
+    """For the loads that send a fixed amount: this much, in records of any size."""
+    most_records: int
+    """But not more records than this."""
+    trips: int
+    """For the loads that send one record at a time."""
+    seconds: float
+    """For the loads that send for a fixed time."""
+    warmup_seconds: float
+    idle_seconds: float
+    """How long an idle broker is left alone before or while it is looked at."""
+    counts: tuple[int, int, int]
+    """Of partitions and of connections, to see whether cost grows with them."""
+
+    def records(self, size: int) -> int:
+        return min(self.payload_bytes // size, self.most_records)
+
+    def for_warm_up(self) -> "Scale":
+        """A quarter of the load, for the pass that nobody measures."""
+        return replace(
+            self,
+            payload_bytes=self.payload_bytes // 4,
+            most_records=self.most_records // 4,
+            trips=self.trips // 4,
+            seconds=self.seconds / 4,
+        )
+
+
+FULL = Scale(
+    payload_bytes=600_000_000,
+    most_records=3_000_000,
+    trips=10_000,
+    seconds=5.0,
+    warmup_seconds=1.0,
+    idle_seconds=5.0,
+    counts=(10, 1000, 5000),
+)
+QUICK = Scale(
+    payload_bytes=10_000_000,
+    most_records=40_000,
+    trips=300,
+    seconds=0.4,
+    warmup_seconds=0.1,
+    idle_seconds=0.5,
+    counts=(10, 50, 200),
+)
+
+Measure = Callable[[Broker, Scale], Mapping[str, float]]
+"""Returns a value for the name of each metric."""
+Prepare = Callable[[Broker, Scale], None]
+
+
+def _nothing(broker: Broker, scale: Scale) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    family: str
+    name: str
+    metrics: tuple[Metric, ...]
+    measure: Measure
+    brokers: tuple[str, ...] = (KAFKA, OTTLA)
+    fresh: bool = False
+    """Needs a broker that has done nothing yet, instead of the warm ones that most cases share."""
+    wait: bool = True
+    """Whether a fresh broker has to be ready before `measure` is called."""
+    prepare: Prepare = _nothing
+    """Once for each broker before all passes, for example to fill a topic that every pass reads."""
+    clean: Prepare = _nothing
+
+
+_names = itertools.count()
+
+
+def is_null(broker: Broker) -> bool:
+    return broker.name in (NULL, NULL_FSYNC)
+
+
+@contextlib.contextmanager
+def new_topic(broker: Broker, partitions: int = 1, configs: Mapping[str, str] | None = None) -> Iterator[str]:
+    """A topic for one pass. The null broker has only one, and does not know it."""
+    if is_null(broker):
+        yield wire.RAW_TOPIC
+        return
+    name = f"bench-{next(_names)}"
+    wire.create_topic(broker.bootstrap, name, partitions, configs)
+    yield name
+    wire.delete_topic(broker.bootstrap, name)
+
+
+def warm_up(broker: Broker, scale: Scale) -> None:
+    """Let the JIT compiler see many small and some large requests of both kinds before anything is measured."""
+    seconds = 2 * scale.seconds
+    with new_topic(broker, 16) as topic:
+        common = {"bootstrap": broker.bootstrap, "pid": broker.process.pid, "topic": topic, "warmup_seconds": 0.0}
+        small = Load("produce", connections=16, in_flight=16, partitions=16, seconds=seconds, **common)
+        sent = generator.run(small).requests
+        generator.run(replace(small, kind="fetch", partitions=min(16, sent)))
+        generator.run(replace(small, connections=4, in_flight=20, batch_bytes=16_384, seconds=seconds / 2))

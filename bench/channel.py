@@ -1,0 +1,112 @@
+"""One non-blocking connection of the raw generator: frames out, replies counted and checked, nothing decoded."""
+
+import select
+import socket
+import struct
+from collections import deque
+
+from bench import wire
+
+_SIZE = struct.Struct(">i")
+_NO_ERROR = b"\0\0"
+_HIGH_WATERMARK = struct.Struct(">q")
+_RECEIVE_BYTES = 1 << 20
+
+_buffer = bytearray(_RECEIVE_BYTES)
+_view = memoryview(_buffer)
+
+
+class ReplyError(Exception):
+    """The broker refused a request, or sent less than it was asked for."""
+
+
+class Channel:
+    """Requests are answered in order, so `sent_at` holds the send times of those that are still open."""
+
+    __slots__ = ("_error_at", "_head", "_head_bytes", "_least_bytes", "_poller", "_remaining", "_unsent", "last_head",
+                 "received_bytes", "sent_at", "sent_bytes", "socket")  # fmt: skip
+
+    def __init__(self, bootstrap: str, poller: select.epoll, topic: str, *, fetches: bool, least_bytes: int = 0) -> None:
+        self.socket = socket.create_connection(wire.address(bootstrap))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.setblocking(False)
+        self.sent_at: deque[int] = deque()
+        self.sent_bytes = 0
+        self.received_bytes = 0
+        self.last_head = b""
+        self._error_at = 4 + wire.error_position(topic, fetches)
+        self._head_bytes = self._error_at + 2 + (8 if fetches else 0)
+        self._least_bytes = least_bytes
+        self._head = bytearray()
+        self._remaining = 0
+        self._unsent: deque[memoryview] = deque()
+        self._poller = poller
+        poller.register(self.socket.fileno(), select.EPOLLIN)
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def send(self, frame: bytes | bytearray, now: int) -> None:
+        self.sent_at.append(now)
+        self.sent_bytes += len(frame)
+        sent = 0
+        if not self._unsent:
+            try:
+                sent = self.socket.send(frame)
+            except BlockingIOError:
+                pass
+            if sent == len(frame):
+                return
+            self._poller.modify(self.socket.fileno(), select.EPOLLIN | select.EPOLLOUT)
+        self._unsent.append(memoryview(frame)[sent:])
+
+    def flush(self) -> None:
+        """Go on with what did not fit into the socket."""
+        while self._unsent:
+            first = self._unsent[0]
+            try:
+                sent = self.socket.send(first)
+            except BlockingIOError:
+                return
+            if sent < len(first):
+                self._unsent[0] = first[sent:]
+                return
+            self._unsent.popleft()
+        self._poller.modify(self.socket.fileno(), select.EPOLLIN)
+
+    def receive(self) -> int:
+        """Read what is there; returns how many replies it completed."""
+        count = self.socket.recv_into(_buffer)
+        if count == 0:
+            raise ConnectionError("the broker hung up")
+        self.received_bytes += count
+        completed = position = 0
+        while position < count:
+            if self._remaining:
+                step = min(self._remaining, count - position)
+                position += step
+            else:
+                position, step = self._read_head(position, count)
+            self._remaining -= step
+            completed += step > 0 and not self._remaining
+        return completed
+
+    def _read_head(self, position: int, count: int) -> tuple[int, int]:
+        """Collect a reply's first bytes. Returns the new position and how much of the reply they were, once complete."""
+        wanted = self._head_bytes - len(self._head)
+        self._head += _view[position : min(position + wanted, count)]
+        if len(self._head) < self._head_bytes:
+            return count, 0
+        (size,) = _SIZE.unpack_from(self._head)
+        if self._head[self._error_at : self._error_at + 2] != _NO_ERROR or size < self._least_bytes:
+            raise ReplyError(f"a reply of {size} bytes starts with {bytes(self._head).hex()}")
+        self.last_head = bytes(self._head)
+        self._head.clear()
+        self._remaining = 4 + size
+        return position + wanted, self._head_bytes
+
+    @property
+    def high_watermark(self) -> int:
+        """Of the partition, in the last reply to a fetch."""
+        offset: int = _HIGH_WATERMARK.unpack_from(self.last_head, self._error_at + 2)[0]
+        return offset

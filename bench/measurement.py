@@ -1,0 +1,131 @@
+"""What a run produces: measurements, the medians of their repeats, and how two brokers compare."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+
+KAFKA = "Kafka"
+OTTLA = "Ottla"
+NULL = "null broker"
+NULL_FSYNC = "fsync per request"
+
+
+class Unit(StrEnum):
+    RECORDS_PER_SECOND = "records/s"
+    REQUESTS_PER_SECOND = "requests/s"
+    DELIVERIES_PER_SECOND = "deliveries/s"
+    MEGABYTES_PER_SECOND = "MB/s"
+    MILLISECONDS = "ms"
+    SECONDS = "s"
+    MICROSECONDS_PER_REQUEST = "us/request"
+    SECONDS_PER_GIGABYTE = "CPU s/GB"
+    MEGABYTES = "MB"
+    KILOBYTES_EACH = "KB each"
+    MICROSECONDS_PER_SECOND_EACH = "CPU us/s each"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What the ratio of Ottla to the reference has to reach, or must not exceed."""
+
+    limit: float
+    at_least: bool
+
+    def met_by(self, ratio: float) -> bool:
+        return ratio >= self.limit if self.at_least else ratio <= self.limit
+
+    def __str__(self) -> str:
+        return f"{'at least' if self.at_least else 'at most'} {_fraction(self.limit)}"
+
+
+def at_least(limit: float) -> Bar:
+    return Bar(limit, at_least=True)
+
+
+def at_most(limit: float) -> Bar:
+    return Bar(limit, at_least=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One number that a case measures. Without a bar it is shown, not judged."""
+
+    name: str
+    unit: Unit
+    bar: Bar | None = None
+    reference: str = KAFKA
+    plotted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    family: str
+    case: str
+    metric: str
+    broker: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The repeats of one measurement."""
+
+    median: float
+    spread: float
+    """The distance from the lowest to the highest repeat, as a part of the median."""
+    repeats: int
+
+
+def summarize(values: Iterable[float]) -> Summary:
+    ordered = sorted(values)
+    if not ordered:
+        raise ValueError("no repeats to summarize")
+    middle = median(ordered)
+    spread = (ordered[-1] - ordered[0]) / abs(middle) if middle else 0.0
+    return Summary(middle, spread, len(ordered))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the report."""
+
+    family: str
+    case: str
+    metric: Metric
+    summaries: Mapping[str, Summary]
+
+    @property
+    def reference(self) -> Summary | None:
+        return self.summaries.get(self.metric.reference)
+
+    @property
+    def ottla(self) -> Summary | None:
+        return self.summaries.get(OTTLA)
+
+    @property
+    def ratio(self) -> float | None:
+        """Ottla to its reference; none where one was not measured or the reference is nothing."""
+        if self.reference is None or self.ottla is None or self.reference.median <= 0:
+            return None
+        return self.ottla.median / self.reference.median
+
+    @property
+    def met(self) -> bool | None:
+        if self.metric.bar is None or self.ratio is None:
+            return None
+        return self.metric.bar.met_by(self.ratio)
+
+
+def percentile(ordered: list[int] | list[float], share: float) -> float:
+    """The value that `share` of an ordered list lies below, by nearest rank."""
+    if not ordered:
+        raise ValueError("no values")
+    return float(ordered[min(len(ordered) - 1, int(len(ordered) * share))])
+
+
+def _fraction(limit: float) -> str:
+    inverse = 1 / limit
+    if limit < 1 and abs(inverse - round(inverse)) < 1e-9:
+        return f"1/{round(inverse)}"
+    return f"{limit:g}x"

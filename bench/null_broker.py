@@ -1,0 +1,179 @@
+"""The broker that does nothing: what it receives goes to a file, what it sends comes from that file.
+
+It knows where a request ends and whether it is a Fetch, and that is all. No offsets, no checks, no topics: what it costs is
+what the kernel's sockets and files cost, which is the floor for any broker. With `--fsync` it waits for the disk before
+each reply, as a broker without group commit would.
+"""
+
+import argparse
+import os
+import select
+import socket
+import struct
+from collections import deque
+from pathlib import Path
+
+from bench import wire
+from ottla.wire.api import FETCH
+from ottla.wire.api.api_versions import ApiVersionsResponse
+from ottla.wire.api.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from ottla.wire.api.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+
+_RECEIVE_BYTES = 1 << 20
+_HEAD = struct.Struct(">ih")
+"""The size of a request and its API key."""
+_API_VERSIONS_KEY = 18
+
+_buffer = bytearray(_RECEIVE_BYTES)
+_view = memoryview(_buffer)
+
+
+def _produce_reply() -> bytes:
+    topic = TopicProduceResponse(name=wire.RAW_TOPIC, partition_responses=[PartitionProduceResponse()])
+    return wire.reply_of(ProduceResponse(responses=[topic]), wire.PRODUCE_VERSION)
+
+
+def _fetch_reply() -> tuple[bytes, bytes]:
+    """What goes before and after the records."""
+    records = b"\xaa" * wire.LARGE_BATCH
+    topic = FetchableTopicResponse(topic=wire.RAW_TOPIC, partitions=[PartitionData(records=records)])
+    before, after = wire.reply_of(FetchResponse(responses=[topic]), wire.FETCH_VERSION).split(records)
+    return before, after
+
+
+class NullBroker:
+    def __init__(self, file: Path, port: int, *, fsync: bool) -> None:
+        self.file = os.open(file, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        self.size = 0
+        self.fsync = fsync
+        self.poller = select.epoll()
+        self.produce_reply = _produce_reply()
+        self.fetch_before, self.fetch_after = _fetch_reply()
+        self.api_versions_reply = wire.reply_of(ApiVersionsResponse(), 0)
+        self._next_slice = 0
+        self._listener = socket.create_server(("127.0.0.1", port), backlog=1024)
+        self._connections: dict[int, _Connection] = {}
+        self.poller.register(self._listener.fileno(), select.EPOLLIN)
+
+    @property
+    def port(self) -> int:
+        port: int = self._listener.getsockname()[1]
+        return port
+
+    def serve(self) -> None:
+        while True:
+            for fd, events in self.poller.poll():
+                if fd == self._listener.fileno():
+                    peer, _ = self._listener.accept()
+                    connection = _Connection(self, peer)
+                    self._connections[peer.fileno()] = connection
+                elif not self._connections[fd].ready(events):
+                    self._connections.pop(fd).socket.close()
+
+    def append(self, data: memoryview) -> None:
+        self.size += os.pwrite(self.file, data, self.size)
+
+    def next_slice(self) -> int:
+        """Where in the file the next fetched batch lies; starts over at the end."""
+        position = self._next_slice
+        if position + wire.LARGE_BATCH > self.size:
+            position = 0
+        self._next_slice = position + wire.LARGE_BATCH
+        return position
+
+
+class _Connection:
+    def __init__(self, broker: NullBroker, peer: socket.socket) -> None:
+        peer.setblocking(False)
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        broker.poller.register(peer.fileno(), select.EPOLLIN)
+        self.socket = peer
+        self._broker = broker
+        self._head = bytearray()
+        self._remaining = 0
+        self._api_key = 0
+        self._unsent: deque[bytes | memoryview | tuple[int, int]] = deque()
+        """Bytes, or a slice of the file as position and length."""
+
+    def ready(self, events: int) -> bool:
+        """False when the client has gone."""
+        try:
+            if events & select.EPOLLOUT:
+                self._flush()
+            return not events & ~select.EPOLLOUT or self._receive()
+        except ConnectionError:
+            return False
+
+    def _receive(self) -> bool:
+        count = self.socket.recv_into(_buffer)
+        position = 0
+        while position < count:
+            if not self._remaining:
+                wanted = _HEAD.size - len(self._head)
+                self._head += _view[position : min(position + wanted, count)]
+                position = min(position + wanted, count)
+                if len(self._head) < _HEAD.size:
+                    break
+                size, self._api_key = _HEAD.unpack(self._head)
+                self._remaining = size - (_HEAD.size - 4)
+                self._head.clear()
+            step = min(self._remaining, count - position)
+            if self._api_key == 0:
+                self._broker.append(_view[position : position + step])
+            position += step
+            self._remaining -= step
+            if not self._remaining:
+                self._answer()
+        return count > 0
+
+    def _answer(self) -> None:
+        broker = self._broker
+        if self._api_key == 0:
+            if broker.fsync:
+                os.fdatasync(broker.file)
+            self._send(broker.produce_reply)
+        elif self._api_key == FETCH.key:
+            self._send(broker.fetch_before, (broker.next_slice(), wire.LARGE_BATCH), broker.fetch_after)
+        elif self._api_key == _API_VERSIONS_KEY:
+            self._send(broker.api_versions_reply)
+
+    def _send(self, *parts: bytes | tuple[int, int]) -> None:
+        was_empty = not self._unsent
+        self._unsent.extend(parts)
+        if was_empty:
+            self._flush()
+            if self._unsent:
+                self._broker.poller.modify(self.socket.fileno(), select.EPOLLIN | select.EPOLLOUT)
+
+    def _flush(self) -> None:
+        while self._unsent:
+            first = self._unsent[0]
+            try:
+                if isinstance(first, tuple):
+                    position, length = first
+                    sent = os.sendfile(self.socket.fileno(), self._broker.file, position, length)
+                    rest: bytes | memoryview | tuple[int, int] = (position + sent, length - sent)
+                    done = sent == length
+                else:
+                    sent = self.socket.send(first)
+                    rest, done = memoryview(first)[sent:], sent == len(first)
+            except BlockingIOError:
+                return
+            if not done:
+                self._unsent[0] = rest
+                return
+            self._unsent.popleft()
+        self._broker.poller.modify(self.socket.fileno(), select.EPOLLIN)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.null_broker", description=__doc__)
+    parser.add_argument("--file", type=Path, required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--fsync", action="store_true")
+    arguments = parser.parse_args()
+    NullBroker(arguments.file, arguments.port, fsync=arguments.fsync).serve()
+
+
+if __name__ == "__main__":
+    main()

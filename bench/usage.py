@@ -1,0 +1,49 @@
+"""What a process has used so far, by the kernel's own books."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_KIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    cpu_seconds: float
+    """User and system time of all threads, also of those that have ended."""
+    rss_bytes: int
+    peak_rss_bytes: int
+    open_files: int
+
+
+def usage_of(pid: int) -> Usage:
+    process = Path("/proc") / str(pid)
+    status = parse_status((process / "status").read_text())
+    return Usage(
+        cpu_seconds=parse_cpu_seconds((process / "stat").read_text(), _TICKS),
+        rss_bytes=status["VmRSS"] * _KIB,
+        peak_rss_bytes=status["VmHWM"] * _KIB,
+        open_files=len(list((process / "fd").iterdir())),
+    )
+
+
+def cpu_seconds_of(pid: int) -> float:
+    return parse_cpu_seconds((Path("/proc") / str(pid) / "stat").read_text(), _TICKS)
+
+
+def parse_cpu_seconds(stat: str, ticks: int) -> float:
+    """Fields 14 and 15. The command in field 2 may hold spaces and parentheses, so counting starts after the last one."""
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / ticks
+
+
+def parse_status(text: str) -> dict[str, int]:
+    """The lines that are a size in kB."""
+    sizes = {}
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        words = value.split()
+        if len(words) == 2 and words[1] == "kB":
+            sizes[name] = int(words[0])
+    return sizes

@@ -1,0 +1,70 @@
+"""Kafka's own ConsumerPerformance on data that is in the page cache."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from bench import wire
+from bench.brokers import Broker
+from bench.case import FULL, Case, Scale
+from bench.kafka import ToolError, parse_consumer, run_tool
+from bench.measurement import Metric, Unit, at_least, at_most
+from bench.workloads.produce import producer_performance
+
+_METRICS = (
+    Metric("throughput", Unit.RECORDS_PER_SECOND, at_least(1.0), plotted=True),
+    Metric("data rate", Unit.MEGABYTES_PER_SECOND),
+    Metric("broker CPU", Unit.SECONDS_PER_GIGABYTE, at_most(1 / 2), plotted=True),
+)
+
+
+def cases(scale: Scale) -> list[Case]:
+    return [_case("100 B", 100, 1), _case("1 KB", 1000, 1), _case("1 KB", 1000, 16)]
+
+
+def _case(label: str, size: int, partitions: int) -> Case:
+    topic = f"consume-{size}-{partitions}"
+    return Case(
+        "consume",
+        f"{label}, {partitions} partition{'s' if partitions > 1 else ''}",
+        _METRICS,
+        partial(_measure, topic=topic, size=size),
+        prepare=partial(_fill, topic=topic, size=size, partitions=partitions),
+        clean=partial(_drop, topic=topic),
+    )
+
+
+def _fill(broker: Broker, scale: Scale, *, topic: str, size: int, partitions: int) -> None:
+    """Just written, so in the page cache; the unmeasured pass reads a part of it, too."""
+    wire.create_topic(broker.bootstrap, topic, partitions)
+    producer_performance(broker, topic, _count(scale, size), size)
+
+
+def _drop(broker: Broker, scale: Scale, *, topic: str) -> None:
+    wire.delete_topic(broker.bootstrap, topic)
+
+
+def _count(scale: Scale, size: int) -> int:
+    """Reading is faster than writing, so take more, that the fetching and not the starting is measured."""
+    factor = 2 if scale == FULL else 1
+    return replace(scale, most_records=scale.most_records * factor, payload_bytes=scale.payload_bytes * factor).records(
+        size
+    )
+
+
+def _measure(broker: Broker, scale: Scale, *, topic: str, size: int) -> Mapping[str, float]:
+    count = _count(scale, size)
+    before = broker.cpu_seconds()
+    output = run_tool(
+        *("ConsumerPerformance", "--bootstrap-server", broker.bootstrap),
+        *("--topic", topic, "--num-records", str(count), "--timeout", "60000"),
+    )
+    used = broker.cpu_seconds() - before
+    result = parse_consumer(output)
+    if result.records < count:
+        raise ToolError(f"ConsumerPerformance got {result.records} of {count} records")
+    return {
+        "throughput": result.records_per_second,
+        "data rate": result.megabytes_per_second,
+        "broker CPU": used / (result.records * size / 1e9),
+    }

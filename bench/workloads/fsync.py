@@ -1,0 +1,39 @@
+"""Acknowledged means on disk: 64 producers on a topic with flush.messages=1, beside one fsync for each request."""
+
+from collections.abc import Mapping
+
+from bench import generator
+from bench.brokers import Broker
+from bench.case import Case, Scale, new_topic
+from bench.generator import Load
+from bench.measurement import KAFKA, NULL_FSYNC, OTTLA, Metric, Unit, at_least
+
+_PRODUCERS = 64
+_METRICS = (
+    Metric("rate", Unit.REQUESTS_PER_SECOND, at_least(5.0), NULL_FSYNC, plotted=True),
+    Metric("rate", Unit.REQUESTS_PER_SECOND),
+    Metric("p99", Unit.MILLISECONDS),
+)
+
+
+def cases(scale: Scale) -> list[Case]:
+    brokers = (KAFKA, OTTLA, NULL_FSYNC)
+    return [Case("fsync", "flush.messages=1, 64 producers, one partition", _METRICS, _measure, brokers)]
+
+
+def _measure(broker: Broker, scale: Scale) -> Mapping[str, float]:
+    with new_topic(broker, configs={"flush.messages": "1"}) as topic:
+        result = generator.run(
+            Load(
+                "produce",
+                bootstrap=broker.bootstrap,
+                pid=broker.process.pid,
+                connections=_PRODUCERS,
+                in_flight=_PRODUCERS,
+                seconds=scale.seconds,
+                warmup_seconds=scale.warmup_seconds,
+                acks=-1,
+                topic=topic,
+            )
+        )
+    return {"rate": result.requests_per_second, "p99": result.p99_ms}

@@ -1,0 +1,47 @@
+"""64 consumers with a fetch open at the end of one partition, while one producer writes to it."""
+
+from collections.abc import Mapping
+from functools import partial
+
+from bench import generator
+from bench.brokers import Broker
+from bench.case import Case, Scale, new_topic
+from bench.generator import Kind, Load
+from bench.measurement import Metric, Unit, at_least
+
+_CONSUMERS = 64
+_METRICS = (
+    Metric("delivered", Unit.DELIVERIES_PER_SECOND, at_least(1.5), plotted=True),
+    Metric("broker CPU", Unit.MICROSECONDS_PER_REQUEST, plotted=True),
+    Metric("p50", Unit.MILLISECONDS),
+    Metric("p99", Unit.MILLISECONDS),
+)
+
+
+def cases(scale: Scale) -> list[Case]:
+    return [
+        Case("longpoll", "a batch when all have the last one", _METRICS, partial(_measure, kind="fan-out")),
+        Case("longpoll", "a batch when the last one is acknowledged", _METRICS, partial(_measure, kind="free fan-out")),
+    ]
+
+
+def _measure(broker: Broker, scale: Scale, *, kind: Kind) -> Mapping[str, float]:
+    with new_topic(broker) as topic:
+        result = generator.run(
+            Load(
+                kind,
+                bootstrap=broker.bootstrap,
+                pid=broker.process.pid,
+                connections=_CONSUMERS,
+                in_flight=_CONSUMERS + 1,
+                seconds=scale.seconds,
+                warmup_seconds=scale.warmup_seconds,
+                topic=topic,
+            )
+        )
+    return {
+        "delivered": result.requests_per_second,
+        "broker CPU": result.cpu_us_per_request,
+        "p50": result.p50_ms,
+        "p99": result.p99_ms,
+    }

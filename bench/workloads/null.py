@@ -1,0 +1,54 @@
+"""1 MB requests, both ways, beside a broker that does nothing but what the kernel makes it do."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from bench import generator, wire
+from bench.brokers import Broker
+from bench.case import Case, Scale, new_topic
+from bench.generator import Kind, Load, LoadResult
+from bench.measurement import KAFKA, NULL, OTTLA, Metric, Unit, at_most
+
+_CONNECTIONS = 4
+_BATCHES = 200
+"""Enough to fetch different data each time, few enough to stay in the page cache."""
+_BROKERS = (KAFKA, OTTLA, NULL)
+_METRICS = (
+    Metric("broker CPU", Unit.SECONDS_PER_GIGABYTE, at_most(1.5), NULL, plotted=True),
+    Metric("broker CPU", Unit.SECONDS_PER_GIGABYTE),
+    Metric("data rate", Unit.MEGABYTES_PER_SECOND),
+)
+
+
+def cases(scale: Scale) -> list[Case]:
+    return [
+        Case("null", f"{kind} 1 MB requests", _METRICS, partial(_measure, kind=kind), _BROKERS)
+        for kind in ("produce", "fetch")
+    ]
+
+
+def _measure(broker: Broker, scale: Scale, *, kind: Kind) -> Mapping[str, float]:
+    with new_topic(broker) as topic:
+        load = Load(
+            "produce",
+            bootstrap=broker.bootstrap,
+            pid=broker.process.pid,
+            connections=_CONNECTIONS,
+            in_flight=_CONNECTIONS,
+            seconds=scale.seconds,
+            warmup_seconds=scale.warmup_seconds,
+            batch_bytes=wire.LARGE_BATCH,
+            topic=topic,
+        )
+        if kind == "fetch":
+            written = generator.run(replace(load, seconds=0.5, warmup_seconds=0.0)).requests
+            load = replace(load, kind="fetch", offsets=min(written, _BATCHES))
+        return _values(generator.run(load))
+
+
+def _values(result: LoadResult) -> Mapping[str, float]:
+    return {
+        "broker CPU": result.cpu_seconds / result.payload_gigabytes,
+        "data rate": result.payload_gigabytes * 1000 / result.seconds,
+    }

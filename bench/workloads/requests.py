@@ -1,0 +1,60 @@
+"""Request rates, by the raw generator."""
+
+from collections.abc import Mapping
+from functools import partial
+
+from bench import generator, wire
+from bench.brokers import Broker
+from bench.case import Case, Scale, new_topic
+from bench.generator import Load
+from bench.measurement import Metric, Unit, at_least, at_most
+
+_SMALL = (
+    Metric("rate", Unit.REQUESTS_PER_SECOND, at_least(2.0), plotted=True),
+    Metric("broker CPU", Unit.MICROSECONDS_PER_REQUEST, at_most(1 / 3), plotted=True),
+    Metric("p50", Unit.MILLISECONDS),
+    Metric("p99", Unit.MILLISECONDS, plotted=True),
+)
+_MEDIUM = tuple(Metric(metric.name, metric.unit, plotted=metric.plotted) for metric in _SMALL)
+
+
+def cases(scale: Scale) -> list[Case]:
+    return [
+        Case(
+            "requests",
+            f"16 connections, one {wire.SMALL_BATCH} B batch each",
+            _SMALL,
+            partial(_measure, connections=16, in_flight=16, batch_bytes=wire.SMALL_BATCH),
+        ),
+        Case(
+            "requests",
+            "4 connections, 5 in flight on each, 16 KB batches",
+            _MEDIUM,
+            partial(_measure, connections=4, in_flight=20, batch_bytes=16_384),
+        ),
+    ]
+
+
+def _measure(
+    broker: Broker, scale: Scale, *, connections: int, in_flight: int, batch_bytes: int
+) -> Mapping[str, float]:
+    with new_topic(broker) as topic:
+        result = generator.run(
+            Load(
+                "produce",
+                bootstrap=broker.bootstrap,
+                pid=broker.process.pid,
+                connections=connections,
+                in_flight=in_flight,
+                seconds=scale.seconds,
+                warmup_seconds=scale.warmup_seconds,
+                batch_bytes=batch_bytes,
+                topic=topic,
+            )
+        )
+    return {
+        "rate": result.requests_per_second,
+        "broker CPU": result.cpu_us_per_request,
+        "p50": result.p50_ms,
+        "p99": result.p99_ms,
+    }

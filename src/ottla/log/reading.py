@@ -1,0 +1,137 @@
+"""Finding what a reader asks for: by offset, by timestamp, and without a search for one that goes on where it was."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.log.scan import DamagedBatch
+from ottla.model import NO_TIMESTAMP
+from ottla.records.invalid import InvalidBatch
+
+if TYPE_CHECKING:
+    from ottla.env.disk import File
+    from ottla.log.segment import Segment, TimestampOffset
+    from ottla.log.segments import Segments
+
+logger = logging.getLogger("ottla.log")
+
+_MAX_HINTS = 32
+"""Readers of one partition whose next position is remembered: its consumer groups and its followers."""
+
+
+class LogRead(NamedTuple):
+    """Whole batches, as a slice of a file. Whoever holds the slice keeps the file open, even if its segment is deleted.
+
+    Below the high watermark a log is never truncated, so the bytes of a slice that was limited by it never change.
+    """
+
+    file: File | None
+    """None when there is nothing to read at the offset yet; the size is 0 then."""
+    position: int
+    size: int
+    next_offset: int
+    """Where the next read should begin."""
+
+
+class Reading:
+    """Looks into the segments, and remembers where reads ended: `_hints` leads from an offset to its position."""
+
+    __slots__ = ("_hints", "_reported", "_segments")
+
+    def __init__(self, segments: Segments) -> None:
+        self._segments = segments
+        self._hints: dict[int, tuple[Segment, int]] | None = None
+        self._reported: str | None = None
+
+    def forget(self) -> None:
+        """Segments were removed or cut: what is remembered of them may be wrong."""
+        self._hints = None
+
+    def read(self, offset: int, max_bytes: int, limit: int, end_offset: int) -> LogRead:
+        """See `Log.read`; the log has checked that offset and limit are inside of it. Raises KafkaError."""
+        try:
+            return self._read(offset, max_bytes, limit, end_offset)
+        except DamagedBatch as error:
+            raise self._damaged(error) from error
+
+    def _read(self, offset: int, max_bytes: int, limit: int, end_offset: int) -> LogRead:
+        place = self._locate(offset)
+        if place is None:
+            return LogRead(None, 0, 0, offset)
+        segment, position = place
+        end, next_offset = self._end_of_read(segment, limit, end_offset)
+        if end <= position:
+            return LogRead(None, 0, 0, offset)
+        if end - position > max_bytes:
+            boundary, following = segment.boundary(position, max_bytes)
+            if boundary < end:
+                end, next_offset = boundary, following
+        self._remember(next_offset, segment, end)
+        return LogRead(segment.file(), position, end - position, next_offset)
+
+    def _locate(self, offset: int) -> tuple[Segment, int] | None:
+        """The segment and position of the first batch that ends at or past an offset."""
+        if self._hints is not None:
+            hint = self._hints.get(offset)
+            if hint is not None and hint[1] < hint[0].size:
+                return hint
+        for segment in self._segments.holding(offset):
+            found = segment.find(offset) if segment.size else None
+            if found is not None:
+                return segment, found[0]
+        return None
+
+    def _end_of_read(self, segment: Segment, limit: int, end_offset: int) -> tuple[int, int]:
+        """Where a read of a segment must stop so as to stay below an offset, and the offset that comes next."""
+        end = end_offset if segment is self._segments.active else self._segments.next_base(segment)
+        if limit >= end:
+            return segment.size, end
+        hint = self._hints.get(limit) if self._hints is not None else None
+        if hint is not None and hint[0] is segment:
+            return hint[1], limit
+        found = segment.find(limit)
+        if found is None:
+            return segment.size, limit
+        position, header = found
+        next_offset = min(limit, header.base_offset)
+        self._remember(next_offset, segment, position)
+        return position, next_offset
+
+    def _remember(self, offset: int, segment: Segment, position: int) -> None:
+        """Readers go on where they stopped, and the high watermark stands where a follower will go on."""
+        hints = self._hints
+        if hints is None:
+            hints = self._hints = {}
+        elif len(hints) >= _MAX_HINTS and offset not in hints:
+            del hints[next(iter(hints))]
+        hints[offset] = (segment, position)
+
+    def offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
+        """The first record, from an offset on, that is not older than a timestamp. Raises KafkaError."""
+        try:
+            for segment in self._segments.all:
+                if segment.size and segment.max_timestamp >= timestamp:
+                    found = segment.first_at_or_after(timestamp, start_offset)
+                    if found is not None:
+                        return found
+        except (DamagedBatch, InvalidBatch) as error:
+            raise self._damaged(error) from error
+        return None
+
+    def max_timestamp(self) -> TimestampOffset | None:
+        """The first record that carries the largest timestamp. Raises KafkaError."""
+        newest = max(self._segments.all, key=lambda segment: segment.max_timestamp if segment.size else NO_TIMESTAMP)
+        try:
+            return newest.max_timestamp_record() if newest.size else None
+        except (DamagedBatch, InvalidBatch) as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> KafkaError:
+        """What the reader is told. The broker's log has it once, not at every try."""
+        message = f"{self._segments.active.directory} is damaged: {error}"
+        if message != self._reported:
+            self._reported = message
+            logger.error("%s; what lies before and after can still be read", message)
+        return KafkaError(ErrorCode.CORRUPT_MESSAGE, message)

@@ -1,0 +1,51 @@
+"""The segments of one log, in order."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.log.segment import Segment
+
+
+class Segments:
+    """Sorted by base offset and never empty; the last is the active one, which appends go to."""
+
+    __slots__ = ("_bases", "active", "all")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self.all = segments
+        """To be read only."""
+        self.active = segments[-1]
+        self._bases = [segment.base_offset for segment in segments]
+
+    @property
+    def start(self) -> int:
+        return self._bases[0]
+
+    def add(self, segment: Segment) -> None:
+        self.all.append(segment)
+        self._bases.append(segment.base_offset)
+        self.active = segment
+
+    def beginning_up_to(self, offset: int) -> int:
+        """How many segments begin at or before an offset."""
+        return bisect_right(self._bases, offset)
+
+    def holding(self, offset: int) -> list[Segment]:
+        """The segments in which an offset and those after it may be."""
+        return self.all[max(0, bisect_right(self._bases, offset) - 1) :]
+
+    def next_base(self, segment: Segment) -> int:
+        """Where the segment after one that is not the active one begins."""
+        return self._bases[bisect_right(self._bases, segment.base_offset)]
+
+    def remove(self, start: int, stop: int) -> list[Segment]:
+        """Take segments out of the list, by their numbers. Returns them."""
+        removed = self.all[start:stop]
+        del self.all[start:stop]
+        del self._bases[start:stop]
+        if self.all:
+            self.active = self.all[-1]
+        return removed

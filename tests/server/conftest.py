@@ -1,0 +1,57 @@
+"""A broker with one record in it, that every attack must leave as it is."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+import ottla
+from ottla import EmbeddedBroker
+from tests.server.wire_client import WireClient, batch, create_topic, fetch, is_served, produce
+
+STORED = batch(b"acknowledged")
+
+
+@dataclass
+class Target:
+    """What is attacked, and what it said about it."""
+
+    broker: EmbeddedBroker
+    topic: str
+    log: pytest.LogCaptureFixture
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.broker.bootstrap_servers
+
+    def connect(self, timeout: float = 20.0) -> WireClient:
+        return WireClient(self.bootstrap_servers, timeout)
+
+    def complaints(self) -> list[str]:
+        """What the broker logged as a warning or worse during this test."""
+        return [
+            record.getMessage()
+            for record in self.log.records
+            if record.name.startswith("ottla") and record.levelno >= logging.WARNING
+        ]
+
+
+@pytest.fixture(scope="module")
+def attacked_broker() -> Iterator[EmbeddedBroker]:
+    with ottla.embedded({"auto.create.topics.enable": "false", "offsets.topic.num.partitions": "1"}) as broker:
+        create_topic(broker.bootstrap_servers, "stored")
+        with WireClient(broker.bootstrap_servers) as client:
+            assert produce(client, "stored", STORED).base_offset == 0
+        yield broker
+
+
+@pytest.fixture
+def target(attacked_broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture) -> Iterator[Target]:
+    """Whatever the test does, others are served and what was stored is there, byte for byte, afterwards."""
+    yield Target(attacked_broker, "stored", caplog)
+    assert is_served(attacked_broker.bootstrap_servers)
+    with WireClient(attacked_broker.bootstrap_servers) as client:
+        found = fetch(client, "stored")
+    assert found[:8] == bytes(8)
+    assert found[16 : len(STORED)] == STORED[16:]

@@ -1,0 +1,351 @@
+"""Random requests, whole and damaged, against a running broker. What they once found is at the end, by name.
+
+`OTTLA_FUZZ_EXAMPLES=200` makes every test try that many examples of each message.
+"""
+
+import asyncio
+import logging
+import os
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kio.serial import entity_reader
+
+import ottla
+from ottla.errors import ErrorCode
+from ottla.model import TopicId
+from ottla.records.builder import seal
+from ottla.records.format import HEADER_SIZE, Codec
+from ottla.wire import codec
+from ottla.wire.api import API_VERSIONS, APIS
+from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.api.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ottla.wire.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.wire.api.produce import ProduceResponse
+from ottla.wire.framing import parse_response_header
+from ottla.wire.schema import Api, Request
+from tests.records.samples import three_records, with_payload
+from tests.server.wire_client import (
+    PRODUCE_VERSION,
+    WireClient,
+    batch,
+    create_topic,
+    encode_request,
+    fetch,
+    frame,
+    produce,
+    produce_request,
+)
+from tests.server.worlds import Running, running, settle
+from tests.wire.messages import Overrides, structs
+from tests.wire.test_kio import kio_class
+
+EXAMPLES = int(os.environ.get("OTTLA_FUZZ_EXAMPLES", "0"))
+
+SETTINGS = {
+    "offsets.topic.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1",
+}
+
+GOOD = batch(b"one", b"two")
+
+names = st.sampled_from(["clicks", "clicks", "other", "__consumer_offsets", "..", "a/b", "x\0y", "", "é" * 200])
+records = st.sampled_from([None, b"", GOOD, GOOD + GOOD, GOOD[:70], bytes(len(GOOD)), GOOD[:-1] + b"\1"])
+groups = st.sampled_from(["g", "h", "", "é/\0"])
+short_times = st.integers(-1, 20)
+
+PLAUSIBLE: Overrides = (
+    ("name", names),
+    ("topic", names),
+    ("topic_name", names),
+    ("topic_names", st.lists(names, max_size=2)),
+    ("records", records),
+    ("group_id", groups),
+    ("key", groups),
+    ("groups_names", st.lists(groups, max_size=2)),
+    ("partition", st.integers(-1, 3)),
+    ("partition_index", st.integers(-1, 3)),
+    ("index", st.integers(-1, 3)),
+    ("num_partitions", st.integers(-2, 3)),
+    ("count", st.integers(-2, 5)),
+    ("replication_factor", st.integers(-2, 2)),
+    ("resource_type", st.sampled_from([0, 2, 4, 8, 16, 32, 99])),
+    ("resource_name", st.sampled_from(["clicks", "1", "", "g", "other"])),
+    ("acks", st.sampled_from([1, -1, 5])),
+    ("session_epoch", st.integers(-1, 2)),
+)
+"""Values that get past the first checks."""
+
+WITHIN_LIMITS: Overrides = (
+    ("max_wait_ms", short_times),
+    ("session_timeout_ms", short_times),
+    ("rebalance_timeout_ms", short_times),
+    ("acks", st.sampled_from([1, -1, 5, 32767])),
+    ("num_partitions", st.integers(-(2**31), 3)),
+    ("count", st.integers(-(2**31), 5)),
+)
+"""No reply may be a long time coming, or not due at all."""
+
+
+class Mistakes(logging.Handler):
+    """Everything logged as an error: a broker that works has none, whatever it is sent."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+        self.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+
+@contextmanager
+def no_mistakes() -> Iterator[Mistakes]:
+    mistakes = Mistakes()
+    loggers = [logging.getLogger("ottla"), logging.getLogger("asyncio")]
+    for logger in loggers:
+        logger.addHandler(mistakes)
+    try:
+        yield mistakes
+    finally:
+        for logger in loggers:
+            logger.removeHandler(mistakes)
+
+
+def fuzz(default: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return settings(
+        max_examples=EXAMPLES or default,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def requests_of(api: Api, version: int) -> st.SearchStrategy[Request]:
+    anything: st.SearchStrategy[Request] = structs(api.request, version, WITHIN_LIMITS)
+    plausible: st.SearchStrategy[Request] = structs(api.request, version, WITHIN_LIMITS + PLAUSIBLE)
+    return anything | plausible
+
+
+def api_name(api: Api) -> str:
+    return api.name
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    """A broker on a socket, that has nothing to complain about in the end."""
+    with no_mistakes() as mistakes, ottla.embedded(SETTINGS) as broker:
+        create_topic(broker.bootstrap_servers, "clicks", partitions=2)
+        with WireClient(broker.bootstrap_servers) as client:
+            produce(client, "clicks", GOOD)
+        yield broker.bootstrap_servers
+    assert mistakes.lines == []
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=api_name)
+def test_every_request_gets_a_reply_that_can_be_read(api: Api, bootstrap: str) -> None:
+    """Whatever can be written down as a request, in every version; kio reads the reply as well."""
+    for version in range(api.min_version, api.max_version + 1):
+        check_replies(api, version, bootstrap)
+
+
+def check_replies(api: Api, version: int, bootstrap: str) -> None:
+    kio_reader = entity_reader(kio_class(api.response, version))
+
+    @fuzz(default=6)
+    @given(requests_of(api, version))
+    def check(request: Request) -> None:
+        with WireClient(bootstrap) as client:
+            client.send(request, version)
+            reply = client.receive_frame()
+        body = parse_response_header(api.key, version, reply).body_position
+        _, end = codec.decode(api.response, reply, version, body)
+        assert end == len(reply)
+        _, size = kio_reader(bytes(reply), body)
+        assert body + size == len(reply)
+
+    check()
+
+
+Attack = Callable[[bytes], bytes]
+"""Gives bytes to the broker on a connection of their own; what it answered."""
+
+TOPICS = {
+    "clicks": {},
+    "compacted": {"cleanup.policy": "compact"},
+    "recompressed": {"compression.type": "zstd"},
+    "unpacked": {"compression.type": "uncompressed"},
+    "stamped": {"message.timestamp.type": "LogAppendTime"},
+}
+"""Topics whose settings make the broker look into records, or leave them alone."""
+
+
+@pytest.fixture(scope="module")
+def attack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attack]:
+    """After each attack another client is served, and the broker has made no mistake."""
+    with asyncio.Runner() as runner, no_mistakes() as mistakes:
+        stack = AsyncExitStack()
+        world = runner.run(stack.enter_async_context(running(tmp_path_factory.mktemp("fuzz"), SETTINGS)))
+        for name, overrides in TOPICS.items():
+            runner.run(world.broker.controller.create_topic(name, partitions=2, overrides=overrides))
+        runner.run(world.broker.controller.create_offsets_topic())
+
+        def attack(data: bytes) -> bytes:
+            answer = runner.run(attack_and_look(world, data))
+            assert mistakes.lines == []
+            return answer
+
+        yield attack
+        runner.run(stack.aclose())
+        assert mistakes.lines == []
+
+
+async def attack_and_look(world: Running, data: bytes) -> bytes:
+    hostile = world.connect()
+    hostile.push(data)
+    await settle()
+    hostile.close()
+    reply = await world.call(ApiVersionsRequest(), 0, ApiVersionsResponse)
+    assert reply.error_code == ErrorCode.NONE
+    return bytes(hostile.taken)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, data: bytes) -> bytes:
+    """The bytes after one to four accidents: a flip, a cut, something lost, something put in or over."""
+    out = bytearray(data)
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, max(0, len(out) - 1)))
+        match draw(st.integers(0, 4)):
+            case 0 if out:
+                out[at] ^= 1 << draw(st.integers(0, 7))
+            case 1:
+                del out[at:]
+            case 2:
+                del out[at : at + draw(st.integers(1, 8))]
+            case 3:
+                out[at:at] = draw(st.binary(min_size=1, max_size=8))
+            case _:
+                value = draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF]))
+                out[at : at + 4] = struct.pack(">I", value)
+    return bytes(out)
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=api_name)
+def test_damaged_requests_do_no_harm(api: Api, attack: Attack) -> None:
+    @fuzz(default=50)
+    @given(st.data(), st.integers(api.min_version, api.max_version))
+    def check(data: st.DataObject, version: int) -> None:
+        request = data.draw(requests_of(api, version))
+        attack(frame(data.draw(damaged(encode_request(request, version, 0)[4:]))))
+
+    check()
+
+
+def test_streams_of_damaged_frames(attack: Attack) -> None:
+    """Lengths are damaged here as well, so that frames begin in the middle of others."""
+    request = encode_request(MetadataRequest(topics=[MetadataRequestTopic(name="clicks")]), 9, 0)
+
+    @fuzz(default=100)
+    @given(damaged(request * 5))
+    def check(data: bytes) -> None:
+        attack(data)
+
+    check()
+
+
+def test_noise(attack: Attack) -> None:
+    @fuzz(default=100)
+    @given(st.binary(max_size=300))
+    def check(data: bytes) -> None:
+        attack(data)
+        attack(frame(data))
+        attack(frame(struct.pack(">hhi", API_VERSIONS.key, 3, 0) + data))
+
+    check()
+
+
+@st.composite
+def damaged_batches(draw: st.DrawFn) -> bytes:
+    """Batches with a right checksum over wrong content: damage in the header, or in what the codec unpacks."""
+    whole = three_records(draw(st.sampled_from(Codec)))
+    if draw(st.booleans()):
+        return bytes(with_payload(whole, draw(damaged(bytes(whole[HEADER_SIZE:])))))
+    at = draw(st.integers(21, HEADER_SIZE - 1))
+    whole[at] = draw(st.integers(0, 255))
+    seal(whole)
+    return bytes(whole)
+
+
+REFUSALS = {
+    ErrorCode.NONE,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.INVALID_TIMESTAMP,
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_TXN_STATE,
+}
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_damaged_records_are_stored_or_refused(topic: str, attack: Attack) -> None:
+    """Nor do those that were stored keep anybody from asking for offsets by time, which looks into them."""
+    by_time = [ListOffsetsPartition(partition_index=0, timestamp=timestamp) for timestamp in (-3, 0, 1005, 2**45)]
+    question = ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=by_time)])
+
+    @fuzz(default=60)
+    @given(damaged_batches())
+    def check(records: bytes) -> None:
+        answer = attack(encode_request(produce_request(topic, records), PRODUCE_VERSION, 0))
+        reply, end = codec.decode(ProduceResponse, answer, PRODUCE_VERSION, 8)
+        assert end == len(answer)
+        assert ErrorCode(reply.responses[0].partition_responses[0].error_code) in REFUSALS
+        answer = attack(encode_request(question, 7, 0))
+        offsets, _ = codec.decode(ListOffsetsResponse, answer, 7, 9)
+        codes = {ErrorCode(partition.error_code) for partition in offsets.topics[0].partitions}
+        assert codes <= {ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD}
+
+    check()
+
+
+class TestFound:
+    """What random requests have found."""
+
+    @pytest.mark.parametrize("version", [10, 11])
+    def test_metadata_by_id_before_its_reply_could_leave_the_name_out(self, version: int, bootstrap: str) -> None:
+        """The reply could not be written, and the client waited for it forever. Kafka refuses the request, too."""
+        by_id = MetadataRequestTopic(topic_id=TopicId(b"i" * 16), name=None)
+        by_name = MetadataRequestTopic(name="clicks")
+        with WireClient(bootstrap) as client:
+            reply = client.call(MetadataRequest(topics=[by_id, by_name]), version, MetadataResponse)
+        assert [(topic.name, topic.error_code) for topic in reply.topics] == [
+            ("", ErrorCode.INVALID_REQUEST),
+            ("clicks", ErrorCode.INVALID_REQUEST),
+        ]
+
+    def test_a_batch_that_holds_no_records_inside_does_not_stop_lookups_by_time(self, bootstrap: str) -> None:
+        """Ottla stores compressed records unopened, so that a lookup by time may be the first to open them."""
+        create_topic(bootstrap, "unopened")
+        poison = bytes(with_payload(three_records(Codec.GZIP), b"not gzip"))
+        lookup = ListOffsetsPartition(partition_index=0, timestamp=1000)
+        with WireClient(bootstrap) as client:
+            assert produce(client, "unopened", poison).error_code == ErrorCode.NONE
+            request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="unopened", partitions=[lookup])])
+            reply = client.call(request, 7, ListOffsetsResponse)
+            assert reply.topics[0].partitions[0].error_code == ErrorCode.CORRUPT_MESSAGE
+            assert fetch(client, "unopened")[HEADER_SIZE:] == b"not gzip"
