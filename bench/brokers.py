@@ -26,6 +26,10 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.m
 """Set on both sides: no waiting for more group members, and a deleted topic leaves the disk before it fills up."""
 
 
+_READY_LINES = {OTTLA: "Ottla is ready: "}
+"""Kafka opens its port when it is ready; what it logs depends on how logging is set up."""
+
+
 class BrokerError(Exception):
     """A broker that did not start, or ended by itself."""
 
@@ -56,9 +60,9 @@ class Broker:
             raise BrokerError(f"{self.name} ended with status {self.process.returncode}: {self._log_tail()}")
 
     def wait_until_serving(self, timeout: float = START_TIMEOUT) -> None:
-        """Until it answers an ApiVersions request: then it reads requests, and not only has a socket."""
+        """Until it says so, where it does, and answers a request."""
         deadline = time.monotonic() + timeout
-        while not wire.answers(self.bootstrap):
+        while not (_READY_LINES.get(self.name, "") in self._output() and wire.answers(self.bootstrap)):
             self.check()
             if time.monotonic() > deadline:
                 raise BrokerError(f"{self.name} was not ready in {timeout:.0f} s: {self._log_tail()}")
@@ -78,7 +82,10 @@ class Broker:
                 self.process.wait()
 
     def _log_tail(self) -> str:
-        return self.log.read_text(errors="replace")[-_LOG_TAIL:]
+        return self._output()[-_LOG_TAIL:]
+
+    def _output(self) -> str:
+        return self.log.read_text(errors="replace")
 
 
 @contextlib.contextmanager
@@ -154,6 +161,7 @@ def free_port() -> int:
         return port
 
 
-def settle() -> None:
-    """Write out what earlier measurements left dirty, so that no broker pays for another one's data."""
+def settle(seconds: float) -> None:
+    """Until deleted topics have left the disk and dirty pages are written, so that nobody pays for another's data."""
+    time.sleep(seconds)
     os.sync()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from bench import generator, wire
 from bench.brokers import Broker
-from bench.generator import Load
+from bench.generator import Kind, Load
 from bench.measurement import KAFKA, NULL, NULL_FSYNC, OTTLA, Metric
 
 
@@ -24,6 +24,8 @@ class Scale:
     seconds: float
     """For the loads that send for a fixed time."""
     warmup_seconds: float
+    settle_seconds: float
+    """Between measurements."""
     idle_seconds: float
     """How long an idle broker is left alone before or while it is looked at."""
     counts: tuple[int, int, int]
@@ -49,6 +51,7 @@ FULL = Scale(
     trips=10_000,
     seconds=5.0,
     warmup_seconds=1.0,
+    settle_seconds=2.0,
     idle_seconds=5.0,
     counts=(10, 1000, 5000),
 )
@@ -58,6 +61,7 @@ QUICK = Scale(
     trips=300,
     seconds=0.4,
     warmup_seconds=0.1,
+    settle_seconds=0.0,
     idle_seconds=0.5,
     counts=(10, 50, 200),
 )
@@ -106,12 +110,40 @@ def new_topic(broker: Broker, partitions: int = 1, configs: Mapping[str, str] | 
     wire.delete_topic(broker.bootstrap, name)
 
 
+def raw_load(
+    broker: Broker,
+    scale: Scale,
+    kind: Kind,
+    topic: str,
+    *,
+    connections: int,
+    in_flight: int,
+    batch_bytes: int = wire.SMALL_BATCH,
+    partitions: int = 1,
+    acks: int = 1,
+) -> Load:
+    return Load(
+        kind,
+        broker.bootstrap,
+        broker.process.pid,
+        connections,
+        in_flight,
+        scale.seconds,
+        scale.warmup_seconds,
+        batch_bytes=batch_bytes,
+        partitions=partitions,
+        acks=acks,
+        topic=topic,
+    )
+
+
 def warm_up(broker: Broker, scale: Scale) -> None:
     """Let the JIT compiler see many small and some large requests of both kinds before anything is measured."""
-    seconds = 2 * scale.seconds
+    if is_null(broker):
+        return
     with new_topic(broker, 16) as topic:
-        common = {"bootstrap": broker.bootstrap, "pid": broker.process.pid, "topic": topic, "warmup_seconds": 0.0}
-        small = Load("produce", connections=16, in_flight=16, partitions=16, seconds=seconds, **common)
+        small = raw_load(broker, scale, "produce", topic, connections=16, in_flight=16, partitions=16)
+        small = replace(small, warmup_seconds=0.0, seconds=2 * scale.seconds)
         sent = generator.run(small).requests
         generator.run(replace(small, kind="fetch", partitions=min(16, sent)))
-        generator.run(replace(small, connections=4, in_flight=20, batch_bytes=16_384, seconds=seconds / 2))
+        generator.run(replace(small, connections=4, in_flight=20, batch_bytes=16_384, seconds=scale.seconds))

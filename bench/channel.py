@@ -1,5 +1,6 @@
 """One non-blocking connection of the raw generator: frames out, replies counted and checked, nothing decoded."""
 
+import contextlib
 import select
 import socket
 import struct
@@ -26,7 +27,9 @@ class Channel:
     __slots__ = ("_error_at", "_head", "_head_bytes", "_least_bytes", "_poller", "_remaining", "_unsent", "last_head",
                  "received_bytes", "sent_at", "sent_bytes", "socket")  # fmt: skip
 
-    def __init__(self, bootstrap: str, poller: select.epoll, topic: str, *, fetches: bool, least_bytes: int = 0) -> None:
+    def __init__(
+        self, bootstrap: str, poller: select.epoll, topic: str, *, fetches: bool, least_bytes: int = 0
+    ) -> None:
         self.socket = socket.create_connection(wire.address(bootstrap))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setblocking(False)
@@ -51,10 +54,8 @@ class Channel:
         self.sent_bytes += len(frame)
         sent = 0
         if not self._unsent:
-            try:
+            with contextlib.suppress(BlockingIOError):
                 sent = self.socket.send(frame)
-            except BlockingIOError:
-                pass
             if sent == len(frame):
                 return
             self._poller.modify(self.socket.fileno(), select.EPOLLIN | select.EPOLLOUT)
@@ -92,7 +93,7 @@ class Channel:
         return completed
 
     def _read_head(self, position: int, count: int) -> tuple[int, int]:
-        """Collect a reply's first bytes. Returns the new position and how much of the reply they were, once complete."""
+        """Collect a reply's first bytes. Returns the new position, and how much of the reply they are once complete."""
         wanted = self._head_bytes - len(self._head)
         self._head += _view[position : min(position + wanted, count)]
         if len(self._head) < self._head_bytes:

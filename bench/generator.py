@@ -200,9 +200,7 @@ def run_fan_out(load: Load) -> LoadResult:
     poller = select.epoll()
     in_rounds = load.kind == "fan-out"
     produce_frame = wire.produce_frame(load.topic, 0, wire.batch_of(load.batch_bytes), load.acks)
-    fetch_frame = wire.fetch_frame(
-        load.topic, 0, _OFFSET_TO_PATCH, max_bytes=1 << 20, max_wait_ms=_LONG_POLL_MS
-    )
+    fetch_frame = wire.fetch_frame(load.topic, 0, _OFFSET_TO_PATCH, max_bytes=1 << 20, max_wait_ms=_LONG_POLL_MS)
     producer = Channel(load.bootstrap, poller, load.topic, fetches=False)
     channels = [Channel(load.bootstrap, poller, load.topic, fetches=True) for _ in range(load.connections)]
     [end] = wire.end_offsets(load.bootstrap, load.topic)

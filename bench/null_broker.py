@@ -1,8 +1,8 @@
 """The broker that does nothing: what it receives goes to a file, what it sends comes from that file.
 
-It knows where a request ends and whether it is a Fetch, and that is all. No offsets, no checks, no topics: what it costs is
-what the kernel's sockets and files cost, which is the floor for any broker. With `--fsync` it waits for the disk before
-each reply, as a broker without group commit would.
+It knows where a request ends and whether it is a Fetch, and that is all. No offsets, no checks, no topics: what it
+costs is what the kernel's sockets and files cost, which is the floor for any broker. With `--fsync` it waits for the
+disk before each reply, as a broker without group commit would.
 """
 
 import argparse
@@ -45,6 +45,8 @@ class NullBroker:
     def __init__(self, file: Path, port: int, *, fsync: bool) -> None:
         self.file = os.open(file, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         self.size = 0
+        self.starts_over = False
+        """The last client has gone: the file is emptied when another one produces, and kept for one that fetches."""
         self.fsync = fsync
         self.poller = select.epoll()
         self.produce_reply = _produce_reply()
@@ -69,8 +71,12 @@ class NullBroker:
                     self._connections[peer.fileno()] = connection
                 elif not self._connections[fd].ready(events):
                     self._connections.pop(fd).socket.close()
+                    self.starts_over = not self._connections
 
     def append(self, data: memoryview) -> None:
+        if self.starts_over:
+            os.ftruncate(self.file, 0)
+            self.size, self.starts_over = 0, False
         self.size += os.pwrite(self.file, data, self.size)
 
     def next_slice(self) -> int:

@@ -33,7 +33,7 @@ def cpu_seconds_of(pid: int) -> float:
 
 
 def parse_cpu_seconds(stat: str, ticks: int) -> float:
-    """Fields 14 and 15. The command in field 2 may hold spaces and parentheses, so counting starts after the last one."""
+    """Fields 14 and 15. The command in field 2 may hold spaces and parentheses, so count after the last one."""
     fields = stat.rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / ticks
 

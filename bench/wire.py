@@ -147,10 +147,14 @@ def delete_topic(bootstrap: str, name: str) -> None:
 
 
 def batch_of(size: int) -> bytes:
-    """A batch of exactly `size` bytes with one record; the value takes what the framing leaves."""
-    empty = len(build_batch([NewRecord(None, b"", timestamp=0)]))
+    """A batch of exactly `size` bytes with one record; the value takes what the framing leaves.
+
+    It is stamped with the present: what looks older than log.retention.hours is deleted while it is measured.
+    """
+    now = int(time.time() * 1000)
+    empty = len(build_batch([NewRecord(None, b"", timestamp=now)]))
     for overhead in range(8):
-        batch = build_batch([NewRecord(None, bytes(size - empty - overhead), timestamp=0)])
+        batch = build_batch([NewRecord(None, bytes(size - empty - overhead), timestamp=now)])
         if len(batch) == size:
             return bytes(batch)
     raise ValueError(f"no batch with one record is {size} bytes long")

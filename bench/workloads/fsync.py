@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from bench import generator
 from bench.brokers import Broker
-from bench.case import Case, Scale, new_topic
-from bench.generator import Load
+from bench.case import Case, Scale, new_topic, raw_load
 from bench.measurement import KAFKA, NULL_FSYNC, OTTLA, Metric, Unit, at_least
 
 _PRODUCERS = 64
@@ -23,17 +22,6 @@ def cases(scale: Scale) -> list[Case]:
 
 def _measure(broker: Broker, scale: Scale) -> Mapping[str, float]:
     with new_topic(broker, configs={"flush.messages": "1"}) as topic:
-        result = generator.run(
-            Load(
-                "produce",
-                bootstrap=broker.bootstrap,
-                pid=broker.process.pid,
-                connections=_PRODUCERS,
-                in_flight=_PRODUCERS,
-                seconds=scale.seconds,
-                warmup_seconds=scale.warmup_seconds,
-                acks=-1,
-                topic=topic,
-            )
-        )
+        load = raw_load(broker, scale, "produce", topic, connections=_PRODUCERS, in_flight=_PRODUCERS, acks=-1)
+        result = generator.run(load)
     return {"rate": result.requests_per_second, "p99": result.p99_ms}

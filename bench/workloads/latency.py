@@ -1,6 +1,7 @@
 """From the producer's call until the consumer has the record, one record at a time.
 
-Kafka's EndToEndLatency prints its percentiles in whole milliseconds, so librdkafka makes the same trips with a finer clock.
+Kafka's EndToEndLatency prints its percentiles in whole milliseconds, so librdkafka makes the same trips with a finer
+clock.
 """
 
 from collections.abc import Mapping

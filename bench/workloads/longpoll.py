@@ -5,8 +5,8 @@ from functools import partial
 
 from bench import generator
 from bench.brokers import Broker
-from bench.case import Case, Scale, new_topic
-from bench.generator import Kind, Load
+from bench.case import Case, Scale, new_topic, raw_load
+from bench.generator import Kind
 from bench.measurement import Metric, Unit, at_least
 
 _CONSUMERS = 64
@@ -27,18 +27,8 @@ def cases(scale: Scale) -> list[Case]:
 
 def _measure(broker: Broker, scale: Scale, *, kind: Kind) -> Mapping[str, float]:
     with new_topic(broker) as topic:
-        result = generator.run(
-            Load(
-                kind,
-                bootstrap=broker.bootstrap,
-                pid=broker.process.pid,
-                connections=_CONSUMERS,
-                in_flight=_CONSUMERS + 1,
-                seconds=scale.seconds,
-                warmup_seconds=scale.warmup_seconds,
-                topic=topic,
-            )
-        )
+        load = raw_load(broker, scale, kind, topic, connections=_CONSUMERS, in_flight=_CONSUMERS + 1)
+        result = generator.run(load)
     return {
         "delivered": result.requests_per_second,
         "broker CPU": result.cpu_us_per_request,

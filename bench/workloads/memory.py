@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from bench import generator, wire
 from bench.brokers import Broker
-from bench.case import Case, Scale, new_topic
+from bench.case import Case, Scale, new_topic, raw_load
 from bench.generator import Load
 from bench.kafka import run_tool
 from bench.measurement import Metric, Unit, at_most
@@ -40,7 +41,7 @@ def _idle_and_loaded(broker: Broker, scale: Scale) -> Mapping[str, float]:
             *("ConsumerPerformance", "--bootstrap-server", broker.bootstrap),
             *("--topic", topic, "--num-records", str(count), "--timeout", "60000"),
         )
-        generator.run(_small_requests(broker, topic, 16, scale.seconds))
+        generator.run(_small_requests(broker, scale, topic, 16))
     return {"idle": idle / 1e6, "peak under load": broker.usage().peak_rss_bytes / 1e6}
 
 
@@ -50,20 +51,11 @@ def _many_partitions(broker: Broker, scale: Scale) -> Mapping[str, float]:
     wire.create_topic(broker.bootstrap, "many", partitions)
     written = 0
     while written < partitions:
-        written += generator.run(_small_requests(broker, "many", partitions, scale.seconds)).requests
+        written += generator.run(_small_requests(broker, scale, "many", partitions)).requests
     time.sleep(scale.idle_seconds)
     return {"resident": broker.usage().rss_bytes / 1e6}
 
 
-def _small_requests(broker: Broker, topic: str, partitions: int, seconds: float) -> Load:
-    return Load(
-        "produce",
-        bootstrap=broker.bootstrap,
-        pid=broker.process.pid,
-        connections=16,
-        in_flight=16,
-        seconds=seconds,
-        warmup_seconds=0.0,
-        partitions=partitions,
-        topic=topic,
-    )
+def _small_requests(broker: Broker, scale: Scale, topic: str, partitions: int) -> Load:
+    load = raw_load(broker, scale, "produce", topic, connections=16, in_flight=16, partitions=partitions)
+    return replace(load, warmup_seconds=0.0)

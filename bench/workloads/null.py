@@ -6,13 +6,15 @@ from functools import partial
 
 from bench import generator, wire
 from bench.brokers import Broker
-from bench.case import Case, Scale, new_topic
-from bench.generator import Kind, Load, LoadResult
+from bench.case import Case, Scale, new_topic, raw_load
+from bench.generator import Kind, LoadResult
 from bench.measurement import KAFKA, NULL, OTTLA, Metric, Unit, at_most
 
 _CONNECTIONS = 4
 _BATCHES = 200
 """Enough to fetch different data each time, few enough to stay in the page cache."""
+_MOST_SECONDS = 2.0
+"""A gigabyte a second is too much to go on until the kernel holds writers back, which would measure the disk."""
 _BROKERS = (KAFKA, OTTLA, NULL)
 _METRICS = (
     Metric("broker CPU", Unit.SECONDS_PER_GIGABYTE, at_most(1.5), NULL, plotted=True),
@@ -30,17 +32,16 @@ def cases(scale: Scale) -> list[Case]:
 
 def _measure(broker: Broker, scale: Scale, *, kind: Kind) -> Mapping[str, float]:
     with new_topic(broker) as topic:
-        load = Load(
+        load = raw_load(
+            broker,
+            scale,
             "produce",
-            bootstrap=broker.bootstrap,
-            pid=broker.process.pid,
+            topic,
             connections=_CONNECTIONS,
             in_flight=_CONNECTIONS,
-            seconds=scale.seconds,
-            warmup_seconds=scale.warmup_seconds,
             batch_bytes=wire.LARGE_BATCH,
-            topic=topic,
         )
+        load = replace(load, seconds=min(load.seconds, _MOST_SECONDS))
         if kind == "fetch":
             written = generator.run(replace(load, seconds=0.5, warmup_seconds=0.0)).requests
             load = replace(load, kind="fetch", offsets=min(written, _BATCHES))

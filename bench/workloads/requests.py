@@ -5,8 +5,7 @@ from functools import partial
 
 from bench import generator, wire
 from bench.brokers import Broker
-from bench.case import Case, Scale, new_topic
-from bench.generator import Load
+from bench.case import Case, Scale, new_topic, raw_load
 from bench.measurement import Metric, Unit, at_least, at_most
 
 _SMALL = (
@@ -39,19 +38,10 @@ def _measure(
     broker: Broker, scale: Scale, *, connections: int, in_flight: int, batch_bytes: int
 ) -> Mapping[str, float]:
     with new_topic(broker) as topic:
-        result = generator.run(
-            Load(
-                "produce",
-                bootstrap=broker.bootstrap,
-                pid=broker.process.pid,
-                connections=connections,
-                in_flight=in_flight,
-                seconds=scale.seconds,
-                warmup_seconds=scale.warmup_seconds,
-                batch_bytes=batch_bytes,
-                topic=topic,
-            )
+        load = raw_load(
+            broker, scale, "produce", topic, connections=connections, in_flight=in_flight, batch_bytes=batch_bytes
         )
+        result = generator.run(load)
     return {
         "rate": result.requests_per_second,
         "broker CPU": result.cpu_us_per_request,

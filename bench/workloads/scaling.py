@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from bench import generator, wire
 from bench.brokers import Broker
-from bench.case import Case, Measure, Scale, new_topic, warm_up
+from bench.case import Case, Measure, Scale, new_topic, raw_load, warm_up
 from bench.generator import Load
 from bench.measurement import Metric, Unit
 
@@ -42,7 +42,7 @@ def _partitions(broker: Broker, scale: Scale) -> Mapping[str, float]:
         wire.create_topic(broker.bootstrap, topic, count - existing)
         if count == scale.counts[-1]:
             values |= idle.cost_of(count)
-        values |= _costs(broker, scale, count, _load(broker, scale, topic, count - existing, _IN_FLIGHT))
+        values |= _costs(count, _load(broker, scale, topic, count - existing, _IN_FLIGHT))
         existing = count
     return values
 
@@ -58,25 +58,18 @@ def _connections(broker: Broker, scale: Scale) -> Mapping[str, float]:
         values = dict(idle.cost_of(most))
     with new_topic(broker) as topic:
         for count in scale.counts:
-            values |= _costs(broker, scale, count, _load(broker, scale, topic, 1, count))
+            values |= _costs(count, _load(broker, scale, topic, 1, count))
     return values
 
 
 def _load(broker: Broker, scale: Scale, topic: str, partitions: int, connections: int) -> Load:
-    return Load(
-        "produce",
-        bootstrap=broker.bootstrap,
-        pid=broker.process.pid,
-        connections=connections,
-        in_flight=min(_IN_FLIGHT, connections),
-        seconds=scale.seconds,
-        warmup_seconds=scale.warmup_seconds,
-        partitions=partitions,
-        topic=topic,
+    in_flight = min(_IN_FLIGHT, connections)
+    return raw_load(
+        broker, scale, "produce", topic, connections=connections, in_flight=in_flight, partitions=partitions
     )
 
 
-def _costs(broker: Broker, scale: Scale, count: int, load: Load) -> dict[str, float]:
+def _costs(count: int, load: Load) -> dict[str, float]:
     produced = generator.run(load)
     fetch = replace(load, kind="fetch", partitions=min(load.partitions, produced.requests))
     fetched = generator.run(fetch)

@@ -1,5 +1,6 @@
 """From starting the process to the first acknowledged message, on an empty data directory."""
 
+import itertools
 import time
 from collections.abc import Mapping
 
@@ -10,6 +11,8 @@ from bench.measurement import Metric, Unit, at_most
 from ottla.errors import ErrorCode
 
 _PAUSE = 0.002
+_attempts = itertools.count()
+"""A topic may have been created by an attempt that failed later, so each has its own."""
 
 
 def cases(scale: Scale) -> list[Case]:
@@ -35,7 +38,8 @@ def _measure(broker: Broker, scale: Scale) -> Mapping[str, float]:
 def _first_message(broker: Broker) -> bool:
     try:
         with wire.Client(broker.bootstrap) as client:
-            wire.create_topic(broker.bootstrap, "first")
-            return wire.produce(client, "first", 0, wire.batch_of(wire.SMALL_BATCH)) == ErrorCode.NONE
+            topic = f"first-{next(_attempts)}"
+            wire.create_topic(broker.bootstrap, topic)
+            return wire.produce(client, topic, 0, wire.batch_of(wire.SMALL_BATCH)) == ErrorCode.NONE
     except (OSError, wire.TopicError):
         return False

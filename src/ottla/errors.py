@@ -143,10 +143,18 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133
 
 
+_MAX_MESSAGE = 1000
+
+
 class KafkaError(Exception):
-    """A request, or one part of it, is refused with a code the client understands."""
+    """A request, or one part of it, is refused with a code the client understands.
+
+    A long message is cut: it may quote what a client sent, and has to fit into a string of the protocol.
+    """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        if message is not None and len(message) > _MAX_MESSAGE:
+            message = message[:_MAX_MESSAGE] + "..."
         super().__init__(message or code.name)
         self.code = code
         self.message = message

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.cli.command_error import CommandError
@@ -68,6 +68,7 @@ def test_a_line_that_is_no_record_is_named(line: bytes, reason: str) -> None:
     assert reason in str(error.value)
 
 
+@settings(max_examples=50, deadline=None)
 @given(maybe_bytes, maybe_bytes, st.lists(st.tuples(st.text(), maybe_bytes)))
 def test_what_consume_prints_is_what_produce_reads(
     key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]

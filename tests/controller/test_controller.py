@@ -72,17 +72,19 @@ async def test_a_change_that_comes_while_the_last_one_is_read_is_not_missed() ->
 async def test_what_arrives_late_does_not_turn_the_image_back() -> None:
     world = ControllerWorld()
     one, two = await world.join(1), await world.join(2)
+    await one.controller.create_topic("clicks")
+    await world.notice()
     two.store.answers.clear()
-    await one.controller.create_topic("first")
+    await one.controller.set_overrides(CLICKS, lambda _: {"retention.ms": "1000"})
     slow = asyncio.ensure_future(two.controller.refresh())
     await settle()
-    await one.controller.create_topic("second")
+    await one.controller.set_overrides(CLICKS, lambda _: {"retention.ms": "2000"})
     late, two.store.answers = two.store.answers, asyncio.Event()
     two.store.answers.set()
     await two.controller.refresh()
     late.set()
     await slow
-    assert set(two.controller.image.topics) == {"first", "second"}
+    assert two.controller.image.topic_config("clicks") == {"retention.ms": "2000"}
 
 
 @on_loop

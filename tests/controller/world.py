@@ -32,6 +32,7 @@ class TroubledStore(MemoryStore):
 
     async def get(self, path: str) -> Node | None:
         self._check("get")
+        await asyncio.sleep(0)
         return await super().get(path)
 
     async def read_tree(self, *prefixes: str) -> dict[str, Node]:

@@ -1,5 +1,6 @@
 """`offsets.storage=zookeeper`: commits live in the store, where tools of early Kafka look for them."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,19 @@ async def test_a_store_in_trouble_refuses_the_commit(tmp_path: Path, caplog: pyt
     assert await broker.commit({1: 6}) == {ErrorCode.NONE}
     broker = await machine.restart(broker, IN_STORE)
     assert broker.committed() == {"clicks-0": 5, "clicks-1": 6}
+
+
+@on_loop
+async def test_an_answer_waits_for_the_journal_and_the_store(tmp_path: Path) -> None:
+    broker = await Machine(tmp_path).start({**IN_STORE, "log.flush.interval.messages": "1"})
+    await broker.commit({0: 5})
+    broker.background.held = True
+    deleting = asyncio.ensure_future(broker.groups.delete("readers"))
+    await settle()
+    assert await nodes(broker) == {}
+    assert not deleting.done(), "that the group is gone is not on disk yet"
+    await broker.background.finish_all()
+    assert await deleting is ErrorCode.NONE
 
 
 @on_loop

@@ -186,6 +186,15 @@ def test_the_longest_unused_session_makes_room_after_two_minutes() -> None:
     broker.fetch(third, 1)
 
 
+def test_a_session_in_use_does_not_make_room_however_old_it_is() -> None:
+    broker = Broker(slots=1)
+    session_id = broker.fetch(partitions=[0]).id
+    for epoch in range(1, 5):
+        broker.clock.advance(100)
+        assert broker.fetch(partitions=[1]).id == 0
+        broker.fetch(session_id, epoch)
+
+
 def test_a_replaced_session_gives_its_room_to_the_new_one() -> None:
     broker = Broker(slots=1)
     session_id = broker.fetch(partitions=[0]).id

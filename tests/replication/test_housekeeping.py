@@ -156,7 +156,7 @@ async def test_trouble_with_one_partition_is_not_trouble_for_all(
     partitions = [house.create_topic(name, configs={"retention.ms": "1"}) for name in ("bad", "good")]
     for partition in partitions:
         house.append(partition)
-    house.disk.break_("rename", "bad-0")
+    house.disk.break_("open", "bad-0")
     await house.pass_time(CHECK)
     assert partitions[1].log.log_start_offset == 1
     assert "bad-0: retention failed and will be tried again" in caplog.text

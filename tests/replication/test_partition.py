@@ -203,6 +203,16 @@ async def test_a_closed_partition_refuses_those_who_wait_for_a_sync(tmp_path: Pa
 
 
 @on_loop
+async def test_a_closed_partition_is_not_synced_any_more(tmp_path: Path) -> None:
+    world = PartitionWorld(tmp_path)
+    world.partition.append(batch())
+    world.partition.close()
+    world.partition.start_sync()
+    await settle()
+    assert world.background.started == 0
+
+
+@on_loop
 async def test_deleted_while_a_sync_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     world = PartitionWorld(tmp_path, SYNC_EACH, held=True)
     appended = world.partition.append(batch())

@@ -264,6 +264,25 @@ class TestFullDisk:
                 assert client.call(request, 4, CreateTopicsResponse).topics[0].error_code == ErrorCode.NONE
                 assert produce(client, "more", batch(b"hello")).error_code == ErrorCode.NONE
 
+    def test_a_stop_while_the_disk_is_full(self, tmp_path: Path) -> None:
+        """One sentence, and no mark of a clean stop, so that the next start looks at what is there."""
+        with small_disk(tmp_path / "disk", "4m") as disk:
+            ballast = disk / "ballast"
+            with broker_process(disk) as broker:
+                create_topic(broker.bootstrap_servers, "clicks")
+                with WireClient(broker.bootstrap_servers) as client:
+                    for _ in range(30):
+                        assert produce(client, "clicks", batch(bytes(5000))).error_code == ErrorCode.NONE
+                    stored = fetch(client, "clicks")
+                fill(ballast)
+                assert broker.terminate() == 1
+                assert broker.output[-1].startswith("Ottla has stopped, but not cleanly: ")
+                assert "Traceback (most recent call last):" not in broker.output
+                assert not (disk / CLEAN).exists()
+            ballast.unlink()
+            with broker_process(disk) as broker, WireClient(broker.bootstrap_servers) as client:
+                assert fetch(client, "clicks") == stored
+
     @staticmethod
     def end_of(client: WireClient, expected: int) -> int:
         """How many of the records with offsets below `expected` can be read."""

@@ -23,6 +23,7 @@ from ottla.wire.schema import Request
 from tests.server.wire_client import R, encode_request
 
 TIMEOUT = 20.0
+DIALLED = Address("127.0.0.1", 9092)
 
 P = ParamSpec("P")
 
@@ -57,8 +58,8 @@ async def settle() -> None:
 class MemoryConnection:
     """A connection without a socket. The peer takes what is sent at once, unless the test makes it slow."""
 
-    def __init__(self, peer: Address) -> None:
-        self.local = Address("127.0.0.1", 9092)
+    def __init__(self, peer: Address, local: Address) -> None:
+        self.local = local
         self.peer = peer
         self.taken = bytearray()
         self.is_slow = False
@@ -142,21 +143,20 @@ class MemoryConnection:
 
 
 class MemoryNetwork:
-    """One listener, and a way to connect to it from any host."""
+    """Listeners by their ports, and a way to connect to them from any host, under any name of the broker's."""
 
     def __init__(self) -> None:
-        self._accept: Accept | None = None
+        self._accept: dict[int, Accept] = {}
         self._ports = itertools.count(50_000)
 
     async def listen(self, host: str, port: int, accept: Accept) -> Listener:
-        self._accept = accept
+        self._accept[port] = accept
         return _MemoryListener(Address(host, port))
 
-    def connect(self, host: str = "192.0.2.1") -> MemoryConnection | None:
+    def connect(self, host: str = "192.0.2.1", dialled: Address = DIALLED) -> MemoryConnection | None:
         """None when the broker refuses."""
-        assert self._accept is not None
-        connection = MemoryConnection(Address(host, next(self._ports)))
-        connection.receiver = self._accept(connection)
+        connection = MemoryConnection(Address(host, next(self._ports)), dialled)
+        connection.receiver = self._accept[dialled.port](connection)
         return None if connection.receiver is None else connection
 
 
@@ -231,9 +231,10 @@ class Running(NamedTuple):
         assert connection is not None, "the broker refused the connection"
         return connection
 
-    async def call(self, request: Request, version: int, response: type[R]) -> R:
+    async def call(self, request: Request, version: int, response: type[R], dialled: Address = DIALLED) -> R:
         """One request on a connection of its own."""
-        connection = self.connect()
+        connection = self.network.connect(dialled=dialled)
+        assert connection is not None
         connection.request(request, version)
         await until(lambda: bool(connection.taken) or not connection.is_open)
         assert connection.is_open, f"hung up on {request}"

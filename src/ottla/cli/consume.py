@@ -12,6 +12,7 @@ from ottla.cli.options import (
     ClientSettings,
     Json,
     properties,
+    property_option,
     single,
 )
 from ottla.cli.output import note
@@ -50,14 +51,7 @@ def consume(
     print_partition: Annotated[bool, typer.Option("--print-partition", help="Print the partition.")] = False,
     print_offset: Annotated[bool, typer.Option("--print-offset", help="Print the offset.")] = False,
     print_headers: Annotated[bool, typer.Option("--print-headers", help="Print the headers.")] = False,
-    property_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--property",
-            metavar="KEY=VALUE",
-            help=f"Kafka's name for an output setting: {', '.join(PRINTER_PROPERTIES)}; may be repeated.",
-        ),
-    ] = None,
+    property_: Annotated[list[str] | None, property_option("output", PRINTER_PROPERTIES)] = None,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
     client_settings: ClientSettings = None,
     json: Json = False,
@@ -82,7 +76,12 @@ def consume(
         "print.headers": print_headers,
     }
     printer = RecordPrinter(json, switches, properties(property_, PRINTER_PROPERTIES))
-    session = ConsumerSession(Client(bootstrap_server, client_settings), topic, start, limits, printer)
+    _run(ConsumerSession(Client(bootstrap_server, client_settings), topic, start, limits, printer))
+    if not json:
+        note(f"Processed a total of {printer.count} messages")
+
+
+def _run(session: ConsumerSession) -> None:
     try:
         session.begin()
         session.run()
@@ -90,8 +89,6 @@ def consume(
         pass
     finally:
         session.close()
-    if not json:
-        note(f"Processed a total of {printer.count} messages")
 
 
 def _start(group: str | None, partition: int | None, offset: str | None, from_beginning: bool) -> Start:

@@ -1,7 +1,7 @@
 """Options that several commands share, so that they are named and explained alike everywhere."""
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -43,6 +43,12 @@ def key_values(pairs: Iterable[str] | None, option: str) -> dict[str, str]:
             raise typer.BadParameter(f"{pair!r} is not of the form KEY=VALUE", param_hint=option)
         settings[key.strip()] = value
     return settings
+
+
+def property_option(kind: str, known: Iterable[str]) -> Any:
+    """Kafka's `--property`, for people and scripts that know it."""
+    text = f"Kafka's name for an {kind} setting: {', '.join(known)}; may be repeated."
+    return typer.Option("--property", metavar="KEY=VALUE", help=text)
 
 
 def properties(pairs: Iterable[str] | None, known: Iterable[str]) -> dict[str, str]:

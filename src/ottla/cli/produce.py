@@ -2,7 +2,7 @@
 
 import enum
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -19,6 +19,7 @@ from ottla.cli.options import (
     Json,
     key_values,
     properties,
+    property_option,
     single,
 )
 from ottla.cli.output import note, print_json, say
@@ -76,14 +77,7 @@ def produce(
     compression_codec: Annotated[
         Codec, typer.Option("--compression-codec", help="How batches are compressed.")
     ] = Codec.NONE,
-    property_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--property",
-            metavar="KEY=VALUE",
-            help=f"Kafka's name for an input setting: {', '.join(READER_PROPERTIES)}; may be repeated.",
-        ),
-    ] = None,
+    property_: Annotated[list[str] | None, property_option("input", READER_PROPERTIES)] = None,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
     client_settings: ClientSettings = None,
     json: Json = False,
@@ -96,25 +90,27 @@ def produce(
       ottla produce users --key-separator : --file users.txt
       ottla consume clicks --from-beginning --exit-at-end --json | ottla produce copy --from-json
     """
-    reader = properties(property_, READER_PROPERTIES)
-    if key_separator is None and (reader.get("parse.key") == "true" or "key.separator" in reader):
-        key_separator = reader.get("key.separator", "\t")
-    if key_separator == "":
-        raise typer.BadParameter("it must not be empty", param_hint="--key-separator")
+    parse = parse_json_lines if from_json else _line_parser(key_separator, properties(property_, READER_PROPERTIES))
     headers: Headers = [(name, value.encode()) for name, value in key_values(header, "--header").items()]
     client = Client(bootstrap_server, client_settings)
     sender = Sender(client, topic, {"acks": acks.value, "compression.type": compression_codec.value})
     with _input(file) as lines, sender.finishing():
-        marker = reader.get("null.marker")
-        separator = None if key_separator is None else key_separator.encode()
-        records = (
-            parse_json_lines(lines)
-            if from_json
-            else parse_lines(lines, separator, None if marker is None else marker.encode())
-        )
-        for record in records:
+        for record in parse(lines):
             sender.send(record, headers, partition)
     _report(topic, sender.delivered, json)
+
+
+def _line_parser(
+    key_separator: str | None, reader: Mapping[str, str]
+) -> Callable[[Iterable[bytes]], Iterator[NewRecord]]:
+    """How lines become records, from our option or from Kafka's names for the same."""
+    if key_separator is None and (reader.get("parse.key") == "true" or "key.separator" in reader):
+        key_separator = reader.get("key.separator", "\t")
+    if key_separator == "":
+        raise typer.BadParameter("it must not be empty", param_hint="--key-separator")
+    separator = None if key_separator is None else key_separator.encode()
+    marker = reader["null.marker"].encode() if "null.marker" in reader else None
+    return lambda lines: parse_lines(lines, separator, marker)
 
 
 class Sender:

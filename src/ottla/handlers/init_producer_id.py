@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -24,7 +24,10 @@ def handle(broker: Broker, context: Context, request: InitProducerIdRequest) -> 
 
 
 async def _new_id(broker: Broker) -> InitProducerIdResponse:
-    return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+    try:
+        return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+    except KafkaError as error:
+        return _refuse(error.code)
 
 
 def _refuse(code: ErrorCode) -> InitProducerIdResponse:

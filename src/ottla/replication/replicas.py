@@ -81,7 +81,6 @@ class Replicas:
         try:
             self._host_partitions(topic, topic_config(config, overrides))
         except (OSError, LogDirectoryError, ConfigError) as error:
-            self._applied.pop(topic.name, None)
             log.error("%s cannot be served: %s", topic.name, error)
         else:
             self._applied[topic.name] = (topic, overrides)

@@ -45,6 +45,10 @@ class StartupError(Exception):
     """The broker cannot start; the message is one sentence that says why and what to do."""
 
 
+class ShutdownError(Exception):
+    """The broker has stopped, but not everything could be brought to disk; the next start will check the logs."""
+
+
 @dataclass
 class World:
     """What a broker touches outside of itself. A simulation passes its own."""
@@ -81,7 +85,10 @@ class BrokerServer:
     async def stop(self) -> None:
         if self._rejoining is not None:
             self._rejoining.cancel()
-        await self._closing.aclose()
+        try:
+            await self._closing.aclose()
+        except (OSError, StoreError) as error:
+            raise ShutdownError(f"{error}; the logs will be checked at the next start.") from error
 
     async def _start(self) -> None:
         _check_supported(self._config)
@@ -146,8 +153,9 @@ class BrokerServer:
         return clean
 
     def _close_directories(self) -> None:
-        for directory in self._directories:
-            directory.close()
+        with contextlib.ExitStack() as each:
+            for directory in self._directories:
+                each.callback(directory.close)
 
     def _topics_on_disk(self) -> dict[str, tuple[TopicId, int, int]]:
         """By name: the id, the number of partitions and the latest leader epoch."""

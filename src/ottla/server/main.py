@@ -15,7 +15,7 @@ from pathlib import Path
 from ottla.config.broker import BrokerConfig
 from ottla.config.definition import ConfigError
 from ottla.config.load import from_environment, parse_properties
-from ottla.server.broker import BrokerServer, StartupError
+from ottla.server.broker import BrokerServer, ShutdownError, StartupError
 from ottla.server.event_loop import new_event_loop
 
 _LOG_FORMAT = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
@@ -28,7 +28,7 @@ def serve(
     listen: str | None = None,
     overrides: Mapping[str, str] | None = None,
 ) -> int:
-    """Run a broker. Returns the exit code: 0 after a clean stop, 1 when it could not start."""
+    """Run a broker. Returns the exit code: 0 after a clean stop, 1 when it could not start or stop well."""
     logging.basicConfig(format=_LOG_FORMAT, level=logging.INFO, stream=sys.stdout)
     _raise_file_limit()
     try:
@@ -37,6 +37,9 @@ def serve(
             runner.run(_run(config))
     except (StartupError, ConfigError) as error:
         print(f"Ottla cannot start: {error}", file=sys.stderr)
+        return 1
+    except ShutdownError as error:
+        print(f"Ottla has stopped, but not cleanly: {error}", file=sys.stderr)
         return 1
     return 0
 

@@ -1,0 +1,47 @@
+"""Work in threads: results and errors come back on the event loop."""
+
+import asyncio
+import threading
+
+import pytest
+
+from ottla.env.background import Threads
+from tests.server.worlds import asynchronous
+
+
+@asynchronous
+async def test_results_come_back() -> None:
+    threads = Threads(2)
+    here = threading.get_ident()
+    assert await threads.run(threading.get_ident) != here
+    assert await asyncio.gather(*(threads.run(lambda n=n: n * n) for n in range(20))) == [n * n for n in range(20)]  # type: ignore[misc]
+    threads.close()
+
+
+@asynchronous
+async def test_errors_come_back() -> None:
+    threads = Threads(1)
+
+    def fail() -> None:
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        await threads.run(fail)
+    assert await threads.run(lambda: "still working") == "still working"
+    threads.close()
+
+
+@asynchronous
+async def test_closing_waits_for_what_has_begun() -> None:
+    threads, begun, done = Threads(1), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        done.wait(10)
+
+    future = threads.run(work)
+    assert begun.wait(10)
+    threading.Timer(0.05, done.set).start()
+    threads.close()
+    assert done.is_set()
+    await future

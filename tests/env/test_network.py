@@ -1,0 +1,288 @@
+"""The network on real sockets: order, partial sends, file slices, back-pressure, and ends of all kinds."""
+
+import asyncio
+import os
+import resource
+import socket
+import struct
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from ottla.env.disk import OsDisk
+from ottla.env.network import Address, Connection, FileSlice, Listener, Part, SocketNetwork
+from tests.server.worlds import asynchronous, settle, until
+
+TOO_MUCH = 32 << 20
+"""More than the kernel buffers for a peer that does not read."""
+
+
+class Recorder:
+    """Remembers what happened to one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.data = bytearray()
+        self.drains = 0
+        self.ends = 0
+        self._buffer = memoryview(bytearray(1000))
+
+    def buffer(self) -> memoryview:
+        return self._buffer
+
+    def received(self, count: int) -> None:
+        self.data += self._buffer[:count]
+
+    def drained(self) -> None:
+        self.drains += 1
+
+    def closed(self) -> None:
+        self.ends += 1
+
+
+class Server:
+    def __init__(self) -> None:
+        self.clients: list[Recorder] = []
+        self.refuses = False
+
+    def accept(self, connection: Connection) -> Recorder | None:
+        if self.refuses:
+            return None
+        self.clients.append(Recorder(connection))
+        return self.clients[-1]
+
+    async def client(self) -> tuple[socket.socket, Recorder]:
+        """A connected socket that never blocks, and the other end of it."""
+        count = len(self.clients)
+        sock = socket.create_connection(self.listener.address)
+        sock.setblocking(False)
+        await until(lambda: len(self.clients) > count)
+        return sock, self.clients[-1]
+
+    listener: Listener
+
+
+@asynccontextmanager
+async def listening(host: str = "127.0.0.1") -> AsyncIterator[Server]:
+    server = Server()
+    server.listener = await SocketNetwork().listen(host, 0, server.accept)
+    try:
+        yield server
+    finally:
+        server.listener.close()
+        for client in server.clients:
+            client.connection.close()
+
+
+async def read(sock: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        chunk = await asyncio.get_running_loop().sock_recv(sock, 1 << 20)
+        if not chunk:
+            break
+        data += chunk
+    return bytes(data)
+
+
+def file_of(directory: Path, data: bytes) -> FileSlice:
+    path = directory / "file"
+    path.write_bytes(b"before" + data + b"after")
+    return FileSlice(OsDisk().open(str(path)), 6, len(data))
+
+
+@asynchronous
+async def test_bytes_come_and_go() -> None:
+    async with listening() as server:
+        sock, there = await server.client()
+        sock.sendall(b"hello " * 500)
+        await until(lambda: len(there.data) == 3000)
+        there.connection.send([b"a", bytearray(b"b"), memoryview(b"c")])
+        assert await read(sock, 3) == b"abc"
+        assert there.connection.unsent() == 0
+        assert there.connection.local == Address(*sock.getpeername())
+        assert there.connection.peer == Address(*sock.getsockname())
+
+
+def mixed_parts(directory: Path) -> tuple[list[Part], bytes]:
+    """Many small parts and large ones, bytes and files, in turns."""
+    slice_ = file_of(directory, os.urandom(5 << 20))
+    content = slice_.read()
+    parts: list[Part] = []
+    expected = bytearray()
+    for number in range(200):
+        small = b"<%d>" % number
+        parts += [small, b"", small]
+        expected += small + small
+        if number % 50 == 0:
+            parts += [slice_, bytes(1 << 20)]
+            expected += content + bytes(1 << 20)
+    return parts, bytes(expected)
+
+
+@asynchronous
+async def test_parts_arrive_in_order_however_slowly(tmp_path: Path) -> None:
+    parts, expected = mixed_parts(tmp_path)
+    async with listening() as server:
+        sock, there = await server.client()
+        for start in range(0, len(parts), 7):
+            there.connection.send(parts[start : start + 7])
+        assert there.connection.unsent() > 0
+        assert await read(sock, len(expected)) == expected
+        await until(lambda: there.connection.unsent() == 0)
+        await until(lambda: there.drains == 1)
+
+
+@asynchronous
+async def test_a_file_slice_survives_the_file(tmp_path: Path) -> None:
+    """A segment that is deleted while a slow consumer still reads it is sent to the end."""
+    content = os.urandom(TOO_MUCH)
+    async with listening() as server:
+        sock, there = await server.client()
+        there.connection.send([file_of(tmp_path, content)])
+        (tmp_path / "file").unlink()
+        await settle()
+        assert there.connection.unsent() > 0
+        assert await read(sock, len(content)) == content
+
+
+@asynchronous
+async def test_a_file_that_is_shorter_than_its_slice_ends_the_connection(tmp_path: Path) -> None:
+    """There is no way to take back the length that was promised."""
+    short = FileSlice(file_of(tmp_path, b"short").file, 6, 1000)
+    async with listening() as server:
+        sock, there = await server.client()
+        there.connection.send([b"length", short])
+        assert await read(sock, 2000) == b"lengthshortafter"
+        assert there.ends == 1
+
+
+@asynchronous
+async def test_reading_can_be_paused() -> None:
+    async with listening() as server:
+        sock, there = await server.client()
+        there.connection.pause_reading()
+        there.connection.pause_reading()
+        sock.sendall(b"hello")
+        await asyncio.sleep(0.02)
+        assert there.data == b""
+        there.connection.resume_reading()
+        there.connection.resume_reading()
+        await until(lambda: there.data == b"hello")
+
+
+@pytest.mark.parametrize("linger", [False, True], ids=["FIN", "RST"])
+@asynchronous
+async def test_the_end_of_the_peer_is_told_once(linger: bool) -> None:
+    async with listening() as server:
+        sock, there = await server.client()
+        if linger:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.close()
+        await until(lambda: there.ends == 1)
+        there.connection.close()
+        there.connection.send([b"into the void"])
+        there.connection.pause_reading()
+        there.connection.resume_reading()
+        assert there.connection.unsent() == 0
+        assert there.ends == 1
+
+
+@asynchronous
+async def test_closing_drops_what_is_unsent() -> None:
+    async with listening() as server:
+        sock, there = await server.client()
+        there.connection.send([bytes(TOO_MUCH)])
+        assert there.connection.unsent() > 0
+        there.connection.close()
+        assert there.connection.unsent() == 0
+        assert there.ends == 1
+        assert len(await read(sock, TOO_MUCH)) < TOO_MUCH
+
+
+@asynchronous
+async def test_a_peer_that_hangs_up_while_it_is_sent_to() -> None:
+    async with listening() as server:
+        sock, there = await server.client()
+        there.connection.send([bytes(TOO_MUCH)])
+        sock.close()
+        await until(lambda: there.ends == 1)
+
+
+@asynchronous
+async def test_a_refused_connection_is_closed() -> None:
+    async with listening() as server:
+        server.refuses = True
+        sock = socket.create_connection(server.listener.address)
+        sock.setblocking(False)
+        assert await read(sock, 1) == b""
+        assert server.clients == []
+
+
+@asynchronous
+async def test_a_listener_that_is_closed_accepts_nobody() -> None:
+    async with listening() as server:
+        address = server.listener.address
+        server.listener.close()
+        server.listener.close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address)
+
+
+@asynchronous
+async def test_two_listeners_cannot_share_a_port() -> None:
+    async with listening() as server:
+        with pytest.raises(OSError, match="in use"):
+            await SocketNetwork().listen("127.0.0.1", server.listener.address.port, server.accept)
+
+
+@asynchronous
+async def test_ipv6() -> None:
+    if not socket.has_ipv6 or not _can_bind_ipv6():
+        pytest.skip("no IPv6 here")
+    async with listening("::1") as server:
+        sock, there = await server.client()
+        sock.sendall(b"hello")
+        await until(lambda: there.data == b"hello")
+        assert str(there.connection.local) == f"[::1]:{server.listener.address.port}"
+
+
+def _can_bind_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@asynchronous
+async def test_connections_wait_while_file_descriptors_are_short() -> None:
+    """The listener does not spin or die, and accepts again when there are some."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with listening() as server:
+        first, _ = await server.client()
+        sock = socket.socket()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (sock.fileno() + 1, hard))
+        spare = _take_all_descriptors()
+        try:
+            sock.connect(server.listener.address)
+            await asyncio.sleep(0.05)
+            assert len(server.clients) == 1
+        finally:
+            for descriptor in spare:
+                os.close(descriptor)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        await until(lambda: len(server.clients) == 2)
+        first.close()
+        sock.close()
+
+
+def _take_all_descriptors() -> Sequence[int]:
+    taken = []
+    try:
+        while True:
+            taken.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return taken
