@@ -41,7 +41,7 @@ def main() -> int:
     rows = results.rows(cases)
     report.print_table(Console(width=None if sys.stdout.isatty() else 200), rows)
     for failure in results.failures:
-        console.print(f"[red]failed[/] {failure}", highlight=False)
+        console.print(f"failed: {failure}", style="red", markup=False, highlight=False, soft_wrap=True)
     output = _output(arguments)
     if output is not None:
         report.write(output, rows, results.measurements, this_machine(), 5 * scale.seconds, repeats)

@@ -35,13 +35,13 @@ class Scale:
         return min(self.payload_bytes // size, self.most_records)
 
     def for_warm_up(self) -> "Scale":
-        """A quarter of the load, for the pass that nobody measures."""
+        """A quarter of the load, for the pass that nobody measures, but long enough that something is answered."""
         return replace(
             self,
             payload_bytes=self.payload_bytes // 4,
             most_records=self.most_records // 4,
             trips=self.trips // 4,
-            seconds=self.seconds / 4,
+            seconds=max(1.0, self.seconds / 4),
         )
 
 
@@ -59,7 +59,7 @@ QUICK = Scale(
     payload_bytes=10_000_000,
     most_records=40_000,
     trips=300,
-    seconds=0.4,
+    seconds=0.8,
     warmup_seconds=0.1,
     settle_seconds=0.0,
     idle_seconds=0.5,

@@ -23,8 +23,8 @@ goes first changes with every repeat, and dirty pages are written out in between
 that is broker and controller, with the JVM flags of its own start script (1 GB heap, G1). Both run with their
 defaults, except that groups do not wait for more members (`group.initial.rebalance.delay.ms=0`) and that deleted
 segments leave the disk after a second. Before anything is measured, each broker serves small and large requests for
-{warmup:.0f} s, so that the JIT compiler has seen them, and every case starts with an unmeasured pass of a quarter of its
-load.
+{warmup:.0f} s, so that the JIT compiler has seen them, and every case starts with an unmeasured pass of a quarter of
+its load.
 
 Cells show the median of {repeats} repeats and, as ±, the distance between the lowest and the highest repeat in percent
 of it. CPU is the broker's user and system time. ProducerPerformance is read in its steady state, after a fifth of its

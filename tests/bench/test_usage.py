@@ -1,0 +1,29 @@
+import os
+import time
+
+from bench.usage import cpu_seconds_of, parse_cpu_seconds, parse_status, usage_of
+
+STAT = "4242 (a (strange) name) S 1 4242 4242 0 -1 4194560 100 0 0 0 150 50 7 8 20 0 40 0 100 1 2 3"
+
+
+def test_cpu_time_is_user_and_system_time() -> None:
+    assert parse_cpu_seconds(STAT, 100) == 2.0
+
+
+def test_sizes_of_a_status() -> None:
+    assert parse_status("Name:\tjava\nVmHWM:\t  2048 kB\nVmRSS:\t1024 kB\nThreads:\t4\n") == {
+        "VmHWM": 2048,
+        "VmRSS": 1024,
+    }
+
+
+def test_usage_of_this_process() -> None:
+    before = usage_of(os.getpid())
+    deadline = time.process_time() + 0.05
+    while time.process_time() < deadline:
+        pass
+    assert cpu_seconds_of(os.getpid()) - before.cpu_seconds >= 0.03
+    assert 0 < before.rss_bytes <= before.peak_rss_bytes
+    with open(os.devnull) as one, open(os.devnull) as two:
+        assert one.fileno() != two.fileno()
+        assert usage_of(os.getpid()).open_files >= before.open_files + 2
