@@ -20,6 +20,7 @@ from bench.usage import Usage, cpu_seconds_of, usage_of
 
 START_TIMEOUT = 90.0
 STOP_TIMEOUT = 60.0
+_ROOT = Path(__file__).parent.parent
 _LOG_TAIL = 2000
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.ms": "1000"}
@@ -112,7 +113,12 @@ def _spawn(name: str, command: Sequence[str], port: int, directory: Path) -> Bro
     with log.open("wb") as output:
         started = time.perf_counter()
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=_ROOT,
+            start_new_session=True,
         )
     return Broker(name, process, f"127.0.0.1:{port}", directory, log, started)
 

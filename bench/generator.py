@@ -23,7 +23,7 @@ from bench.channel import Channel
 from bench.measurement import percentile
 from bench.usage import cpu_seconds_of
 
-ROOT = Path(__file__).parent.parent
+_ROOT = Path(__file__).parent.parent
 _POLL_SECONDS = 10.0
 _LONG_POLL_MS = 5000
 _OFFSET_TO_PATCH = 0x0123_4567_89AB_CDEF
@@ -84,7 +84,12 @@ def run(load: Load) -> LoadResult:
     spec = json.dumps(dataclasses.asdict(load))
     timeout = load.seconds + load.warmup_seconds + 120
     done = subprocess.run(
-        [sys.executable, "-m", "bench.generator"], input=spec, capture_output=True, text=True, timeout=timeout, cwd=ROOT
+        [sys.executable, "-m", "bench.generator"],
+        input=spec,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        cwd=_ROOT,
     )
     if done.returncode != 0:
         raise RuntimeError(f"the raw generator failed: {done.stderr[-1500:]}")
@@ -101,16 +106,19 @@ class _Window:
         self._pid = load.pid
         self._channels = channels
         self._opens_at = time.perf_counter_ns() + int(load.warmup_seconds * 1e9)
-        self._closes_at = self._opens_at + int(load.seconds * 1e9)
+        self._length = int(load.seconds * 1e9)
+        self._opened, self._cpu, self._bytes = 0, 0.0, (0, 0)
 
     def passed(self, now: int) -> bool:
         """Whether the load is over. Also opens the window, with everything counted so far forgotten."""
-        if not self.is_open and now >= self._opens_at:
+        if self.is_open:
+            return now >= self._opened + self._length
+        if now >= self._opens_at:
             self.is_open = True
             self.latencies = array("q")
             self.requests = 0
             self._opened, self._cpu, self._bytes = time.perf_counter_ns(), cpu_seconds_of(self._pid), self._traffic()
-        return now >= self._closes_at
+        return False
 
     def result(self) -> LoadResult:
         seconds = (time.perf_counter_ns() - self._opened) / 1e9

@@ -11,7 +11,8 @@ from bench.case import Case, Measure, Scale, new_topic, raw_load, warm_up
 from bench.generator import Load
 from bench.measurement import Metric, Unit
 
-_IN_FLIGHT = 16
+_IN_FLIGHT = 10
+"""No more than the smallest number of connections, so that all numbers of them are asked the same."""
 
 
 def cases(scale: Scale) -> list[Case]:
@@ -63,9 +64,8 @@ def _connections(broker: Broker, scale: Scale) -> Mapping[str, float]:
 
 
 def _load(broker: Broker, scale: Scale, topic: str, partitions: int, connections: int) -> Load:
-    in_flight = min(_IN_FLIGHT, connections)
     return raw_load(
-        broker, scale, "produce", topic, connections=connections, in_flight=in_flight, partitions=partitions
+        broker, scale, "produce", topic, connections=connections, in_flight=_IN_FLIGHT, partitions=partitions
     )
 
 

@@ -1,15 +1,12 @@
 """The raw generator and the null broker, each for a fraction of a second."""
 
 import os
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from bench.channel import ReplyError
 from bench.generator import Kind, Load, run, run_fan_out, run_requests
-from bench.null_broker import NullBroker
 
 from bench import wire
 from ottla.testing.embedded import EmbeddedBroker, embedded
@@ -78,21 +75,3 @@ def test_all_consumers_get_every_batch(broker: EmbeddedBroker, topic: str, kind:
 
 def test_the_generator_in_a_process_of_its_own(broker: EmbeddedBroker, topic: str) -> None:
     assert run(load(broker.bootstrap_servers, topic, "produce", 2, 2)).requests > 0
-
-
-@pytest.fixture
-def null_broker(tmp_path: Path) -> NullBroker:
-    """Its thread waits for requests until the test run ends; the port and the file are its own."""
-    running = NullBroker(tmp_path / "null.log", 0, fsync=False)
-    threading.Thread(target=running.serve, daemon=True).start()
-    return running
-
-
-def test_the_null_broker_keeps_what_it_receives_and_sends_it_back(null_broker: NullBroker, tmp_path: Path) -> None:
-    bootstrap = f"127.0.0.1:{null_broker.port}"
-    assert wire.answers(bootstrap)
-    produce = replace(load(bootstrap, wire.RAW_TOPIC, "produce", 2, 2), batch_bytes=wire.LARGE_BATCH)
-    written = run_requests(produce).requests
-    assert (tmp_path / "null.log").stat().st_size >= written * wire.LARGE_BATCH
-    fetched = run_requests(replace(produce, kind="fetch"))
-    assert fetched.received_bytes >= (fetched.requests - 2) * wire.LARGE_BATCH

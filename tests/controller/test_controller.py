@@ -165,8 +165,15 @@ async def test_a_cluster_that_never_holds_still_gives_up_in_the_end() -> None:
 async def test_many_changes_at_once_on_one_broker_follow_one_another() -> None:
     world = ControllerWorld()
     one = await world.join(1)
-    await asyncio.gather(*(one.controller.create_topic(f"topic-{number}") for number in range(20)))
-    assert len(one.controller.image.topics) == 20
+    await one.controller.create_topic("clicks")
+
+    async def count() -> None:
+        await one.controller.set_overrides(
+            CLICKS, lambda present: {"segment.ms": str(int(present.get("segment.ms", "0")) + 1)}
+        )
+
+    await asyncio.gather(*(count() for _ in range(30)))
+    assert one.controller.image.topic_config("clicks") == {"segment.ms": "30"}
 
 
 @on_loop

@@ -44,6 +44,7 @@ class TroubledStore(MemoryStore):
         before_commit, self.before_commit = self.before_commit, None
         if before_commit is not None:
             before_commit()
+        await asyncio.sleep(0)
         return await super().commit(ops)
 
     async def read_changes(self, since: int, *prefixes: str) -> Changes:

@@ -25,7 +25,7 @@ from ottla.wire.api.describe_log_dirs import DescribableLogDirTopic, DescribeLog
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from ottla.wire.api.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.wire.api.fetch import FetchResponse
-from ottla.wire.api.find_coordinator import FindCoordinatorRequest
+from ottla.wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.api.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -35,6 +35,7 @@ from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.wire.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from ottla.wire.framing import request_header
 from ottla.wire.schema import Request
 from tests.records.samples import patched
@@ -298,6 +299,16 @@ def test_a_member_whose_id_would_be_too_long(target: Target) -> None:
         client.socket.sendall(encode_request(member, 5, 0))
         refused, _ = codec.decode(JoinGroupResponse, client.receive_frame(), 5, 4)
         assert refused.error_code == ErrorCode.INVALID_REQUEST
+    assert target.complaints() == []
+
+
+def test_assignments_may_be_long(target: Target) -> None:
+    """The leader of a large group sends every member's assignment in one request."""
+    assignments = [SyncGroupRequestAssignment(member_id=str(number), assignment=bytes(2000)) for number in range(1000)]
+    with target.connect() as client:
+        client.call(FindCoordinatorRequest(key="g"), 0, FindCoordinatorResponse)
+        reply = client.call(SyncGroupRequest(group_id="g", assignments=assignments), 3, SyncGroupResponse)
+    assert reply.error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert target.complaints() == []
 
 

@@ -60,9 +60,7 @@ def test_the_topic_is_deleted(broker: EmbeddedBroker) -> None:
         assert reply.responses[0].error_code == ErrorCode.NONE
         wait_for_removal(broker.data_dir, "clicks-0*")
         assert_right(first, 0)
-        codes = []
-        for offset in range(1, len(RECORDS)):
-            codes.append(assert_right(slow.receive(FetchResponse, FETCH_VERSION), offset))
+        codes = [assert_right(slow.receive(FetchResponse, FETCH_VERSION), o) for o in range(1, len(RECORDS))]
         assert codes == sorted(codes), "what was promised before the deletion comes first"
         assert codes[0] == ErrorCode.NONE
         assert codes[-1] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,0 +1,28 @@
+"""The null broker as the benchmark runs it: a process that is started, measured, and gone afterwards."""
+
+from bench.brokers import Broker
+from bench.generator import Kind, Load, run_requests
+from bench.measurement import NULL
+
+from bench import brokers, wire
+
+CONNECTIONS = 2
+
+
+def load(broker: Broker, kind: Kind) -> Load:
+    return Load(
+        kind, broker.bootstrap, broker.process.pid, CONNECTIONS, CONNECTIONS, 0.15, 0.05, batch_bytes=wire.LARGE_BATCH
+    )
+
+
+def test_it_keeps_what_it_receives_sends_it_back_and_is_cleaned_up() -> None:
+    with brokers.start(NULL) as broker:
+        produced = run_requests(load(broker, "produce"))
+        file = broker.directory / "null.log"
+        assert file.stat().st_size >= produced.requests * wire.LARGE_BATCH
+        fetched = run_requests(load(broker, "fetch"))
+        assert fetched.received_bytes >= (fetched.requests - CONNECTIONS) * wire.LARGE_BATCH
+
+        assert broker.usage().rss_bytes > 0
+    assert broker.process.returncode is not None
+    assert not broker.directory.exists()
