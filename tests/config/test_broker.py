@@ -136,3 +136,11 @@ def test_reading_a_key_as_the_wrong_type_says_so() -> None:
         config.list("num.partitions")
     with pytest.raises(KeyError):
         config.get("no.such.key")
+
+
+def test_a_stored_value_that_contradicts_the_file_is_left_out_with_a_warning() -> None:
+    static = BrokerConfig({"log.cleaner.min.compaction.lag.ms": "10"})
+    config = static.with_dynamic({}, {"log.cleaner.max.compaction.lag.ms": "5", "log.retention.ms": "1000"})
+    assert config.integer("log.retention.ms") == 1000
+    assert config.cluster == {"log.retention.ms": "1000"}
+    assert any("log.cleaner.max.compaction.lag.ms" in warning for warning in config.warnings)

@@ -4,6 +4,7 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.groups.commands import PartitionCommit, Protocol
+from ottla.groups.coordinator import MAX_PORTION
 from ottla.groups.effects import Now, Outcome, Reply, TimerKey, TimerKind, response_error
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import GroupRemoved, GroupStored, OffsetCommitted, OffsetRemoved, StoredMember
@@ -275,3 +276,13 @@ def test_groups_do_not_touch_each_other() -> None:
     assert shell.replies[shell.delete_groups("first", "third")] == DeleteGroupsResult(
         (ErrorCode.NON_EMPTY_GROUP, ErrorCode.NONE)
     )
+
+
+def test_many_deletions_come_in_portions_that_fit_into_a_batch() -> None:
+    groups = MAX_PORTION + 10
+    shell = loaded(*(OffsetCommitted(f"g{i}", "t", 0, 5, commit_timestamp_ms=0) for i in range(groups)))
+    portions = []
+    while records := shell.expire_offsets().records:
+        portions.append(len(records))
+    assert portions == [MAX_PORTION, MAX_PORTION, 20]
+    assert shell.core.groups == {}

@@ -54,8 +54,7 @@ class Directory:
         self.history.clear()
 
     def lose_power(self, chance: random.Random) -> None:
-        states = [self.durable, *self.history]
-        self.names = dict(states[chance.randrange(len(states))])
+        self.names = dict(chance.choice([self.durable, *self.history]))
         self.sync()
         for node in self.names.values():
             node.lose_power(chance)

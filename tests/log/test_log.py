@@ -374,6 +374,17 @@ def test_a_truncated_log_goes_on_where_it_ends() -> None:
     assert (log.end_offset, log.log_start_offset, bases(log)) == (0, 0, [0])
 
 
+def test_readers_are_forgotten_when_the_log_is_cut() -> None:
+    log = a_log()
+    for _ in range(6):
+        append(log)
+    assert log.read(0, 5 * BATCH, 6).next_offset == 5
+    log.truncate_to(2)
+    sizes = [append(log, batch(size=30)) and len(batch(size=30).view) for _ in range(4)]
+    read = log.read(5, 1, 6)
+    assert (read.position, read.size) == (2 * BATCH + 3 * sizes[0], sizes[0])
+
+
 def test_a_batch_goes_as_a_whole() -> None:
     log = a_log()
     append(log, batch(2))

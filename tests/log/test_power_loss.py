@@ -1,6 +1,8 @@
 """The worst that a power loss can do: everything that was not synced is undone, names and contents alike."""
 
 import random
+from collections.abc import Sequence
+from typing import TypeVar
 
 import pytest
 
@@ -8,7 +10,9 @@ from ottla.log.config import LogConfig
 from ottla.log.log import Log
 from ottla.model import TopicPartition
 from tests.log.fault_disk import FaultDisk
-from tests.log.world import CLICKS, TOPIC_ID, append, batch, new_log, open_directory, read_all
+from tests.log.world import CLICKS, NOW_MS, TOPIC_ID, append, batch, new_log, open_directory, read_all
+
+T = TypeVar("T")
 
 BATCH = len(batch().view)
 CONFIG = LogConfig(segment_bytes=3 * BATCH, index_interval_bytes=BATCH // 2)
@@ -20,9 +24,19 @@ class Worst(random.Random):
     def randrange(self, *_: object) -> int:
         return 0
 
+    def choice(self, outcomes: Sequence[T]) -> T:  # type: ignore[override]
+        return outcomes[0]
 
-def lose_power(disk: FaultDisk) -> Log:
-    disk.lose_power(Worst())
+
+class ContentsLost(Worst):
+    """All names are kept, but the files are as they were when last synced: empty, if they are new."""
+
+    def choice(self, outcomes: Sequence[T]) -> T:  # type: ignore[override]
+        return outcomes[-1]
+
+
+def lose_power(disk: FaultDisk, how: random.Random | None = None) -> Log:
+    disk.lose_power(how or Worst())
     return open_directory(disk, config=CONFIG).logs[CLICKS]
 
 
@@ -39,6 +53,32 @@ def test_what_was_synced_is_there_even_in_a_new_directory() -> None:
     assert disk.read_bytes(f"{log.path}/partition.metadata").startswith(b"version: 0\ntopic_id: ")
 
 
+def test_a_segment_that_is_new_since_the_last_sync_is_there_after_the_next() -> None:
+    disk = FaultDisk()
+    _, log = new_log(disk, config=CONFIG)
+    append(log)
+    log.synced(log.sync())
+    for _ in range(6):
+        append(log)
+    before = read_all(log)
+    log.synced(log.sync())
+    log = lose_power(disk)
+    assert (log.end_offset, read_all(log)) == (7, before)
+
+
+def test_indexes_that_a_roll_wrote_may_be_lost() -> None:
+    """All batches were synced before the segment was rolled, so the recovery point is just where it ends."""
+    disk = FaultDisk()
+    directory, log = new_log(disk, config=CONFIG)
+    for number in range(3):
+        append(log, batch(timestamp=NOW_MS + number))
+    log.synced(log.sync())
+    directory.checkpoint_recovery_points()
+    log.roll()
+    log = lose_power(disk, ContentsLost())
+    assert log.offset_for_timestamp(NOW_MS + 2) == (2, NOW_MS + 2, 0)
+
+
 def test_nothing_is_promised_of_what_was_not_synced() -> None:
     disk = FaultDisk()
     _, log = new_log(disk, config=CONFIG)
@@ -50,18 +90,21 @@ def test_nothing_is_promised_of_what_was_not_synced() -> None:
     assert append(log).base_offset == 0
 
 
-def test_a_clean_stop_survives() -> None:
+@pytest.mark.parametrize("how", [Worst(), ContentsLost()])
+def test_a_clean_stop_survives(how: random.Random) -> None:
     disk = FaultDisk()
     directory, log = new_log(disk, config=CONFIG)
     for number in range(8):
-        append(log, batch(producer_id=1, producer_epoch=0, base_sequence=number), leader_epoch=number // 3)
+        item = batch(producer_id=1, producer_epoch=0, base_sequence=number, timestamp=NOW_MS + number)
+        append(log, item, leader_epoch=number // 3)
     log.delete_records_before(4)
     before = read_all(log)
     directory.close()
-    log = lose_power(disk)
+    log = lose_power(disk, how)
     assert (log.log_start_offset, log.end_offset, log.recovery_point) == (4, 8, 8)
     assert read_all(log) == before
     assert list(log.epochs.entries) == [(1, 4), (2, 6)]
+    assert log.max_timestamp() == (7, NOW_MS + 7, 2)
     assert append(log, batch(producer_id=1, producer_epoch=0, base_sequence=7)).duplicate
 
 
@@ -92,6 +135,7 @@ def test_what_a_killed_process_wrote_is_synced_by_the_next(clean: bool) -> None:
         log.synced(log.sync())
     log = lose_power(disk)
     assert (log.end_offset, read_all(log)) == (8, before)
+    assert disk.read_bytes(f"{log.path}/partition.metadata").startswith(b"version: 0\ntopic_id: ")
 
 
 def test_the_recovery_point_is_lowered_before_records_are_replaced() -> None:

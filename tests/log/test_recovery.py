@@ -118,6 +118,17 @@ def test_a_segment_whose_predecessor_lost_its_end_goes_too() -> None:
     assert world.crash().end_offset == 14
 
 
+def test_a_segment_that_a_crash_brought_back_goes_again() -> None:
+    """Its removal, by a truncation, had not reached the disk, but what was appended after that had."""
+    world = World(25)
+    world.log.truncate_to(14)
+    append(world.log, batch(9, size=1))
+    world.disk.rename(world.path(20) + ".deleted", world.path(20))
+    log = world.crash()
+    assert log.end_offset == 23
+    assert [segment.base_offset for segment in log.segments()] == [0, 10]
+
+
 def test_only_the_tail_is_read_after_a_sync() -> None:
     world = World(25)
     world.sync()
@@ -239,6 +250,15 @@ def test_epochs_are_read_again_from_the_batches() -> None:
     for _ in range(8):
         append(log, leader_epoch=7)
     assert list(world.crash().epochs.entries) == [(0, 0), (1, 5), (2, 10), (7, 14)]
+
+
+def test_an_epoch_that_began_before_what_is_read_again_keeps_its_start() -> None:
+    world = World()
+    for number in range(18):
+        append(world.log, leader_epoch=number // 15)
+    world.sync()
+    append(world.log, leader_epoch=1)
+    assert list(world.crash().epochs.entries) == [(0, 0), (1, 15)]
 
 
 def test_epochs_past_a_cut_are_forgotten() -> None:

@@ -71,9 +71,10 @@ def test_a_slice_stays_readable_when_its_segment_is_let_go_and_deleted(tmp_path:
 def test_a_small_file_is_replaced() -> None:
     disk = FaultDisk()
     write_file(disk, "/file", b"something long")
-    write_file(disk, "/file", b"short", sync=True)
+    write_file(disk, "/file", b"short")
     assert disk.read_bytes("/file") == b"short"
     sync_file(disk, "/file")
+    assert disk._node("/file").durable == b"short"
     sync_file(disk, "/missing")
 
 

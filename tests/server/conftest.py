@@ -49,9 +49,10 @@ def attacked_broker() -> Iterator[EmbeddedBroker]:
 @pytest.fixture
 def target(attacked_broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture) -> Iterator[Target]:
     """Whatever the test does, others are served and what was stored is there, byte for byte, afterwards."""
-    yield Target(attacked_broker, "stored", caplog)
+    with WireClient(attacked_broker.bootstrap_servers) as bystander:
+        assert fetch(bystander, "stored")
+        yield Target(attacked_broker, "stored", caplog)
+        found = fetch(bystander, "stored")
     assert is_served(attacked_broker.bootstrap_servers)
-    with WireClient(attacked_broker.bootstrap_servers) as client:
-        found = fetch(client, "stored")
     assert found[:8] == bytes(8)
     assert found[16 : len(STORED)] == STORED[16:]

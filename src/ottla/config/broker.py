@@ -11,7 +11,7 @@ from ottla.config.synonyms import FALLBACKS, base_name
 from ottla.config.values import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 @cache
@@ -51,10 +51,13 @@ class BrokerConfig:
     def with_dynamic(self, per_broker: Mapping[str, str], cluster: Mapping[str, str]) -> BrokerConfig:
         """The same file with other dynamic values.
 
-        A stored value that this release refuses is left out with a warning: it must not keep a broker from starting.
+        A stored value that this release, or the file, contradicts is left out with a warning: it must not keep a
+        broker from starting.
         """
         warnings: list[str] = []
-        usable = BrokerConfig(self.static, _usable(per_broker, warnings), _usable(cluster, warnings))
+        everyone = _usable(cluster, lambda layer: BrokerConfig(self.static, {}, layer), warnings)
+        own = _usable(per_broker, lambda layer: BrokerConfig(self.static, layer, everyone), warnings)
+        usable = BrokerConfig(self.static, own, everyone)
         usable.warnings = (*usable.warnings, *warnings)
         return usable
 
@@ -111,11 +114,14 @@ def _parse_layer(layer: Mapping[str, str]) -> dict[str, Value]:
     return {name: parse(BROKER_KEYS[name], text) for name, text in layer.items() if name in BROKER_KEYS}
 
 
-def _usable(layer: Mapping[str, str], warnings: list[str]) -> dict[str, str]:
-    usable = {}
+def _usable(
+    layer: Mapping[str, str], build: Callable[[Mapping[str, str]], BrokerConfig], warnings: list[str]
+) -> dict[str, str]:
+    """The values of a layer with which a config can be built, each tried beside those before it."""
+    usable: dict[str, str] = {}
     for name, text in layer.items():
         try:
-            BrokerConfig({}, {name: text})
+            build({**usable, name: text})
         except ConfigError as error:
             warnings.append(f"ignoring a stored value: {error}")
         else:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from ottla.coordinator.shell import Journal, PartitionJournal, Shell
@@ -143,12 +144,12 @@ class GroupCoordinator:
                 if topic is None or committed.topic_id not in (ZERO_TOPIC_ID, topic.topic_id):
                     gone[committed.topic] = committed.topic_id
         if gone:
-            shell.perform(shell.core.on_topics_deleted(gone))
+            shell.perform_all(lambda: shell.core.on_topics_deleted(gone))
 
     def _forget_topics(self, gone: Mapping[str, TopicId]) -> None:
         for shell in self._shells.values():
             if shell.loaded:
-                shell.perform(shell.core.on_topics_deleted(gone))
+                shell.perform_all(partial(shell.core.on_topics_deleted, gone))
 
     def _schedule_expiry(self) -> None:
         interval = self._controller.config.integer("offsets.retention.check.interval.ms") / 1000
@@ -157,7 +158,7 @@ class GroupCoordinator:
     def _expire(self) -> None:
         for shell in self._shells.values():
             if shell.loaded:
-                shell.perform(shell.core.expire_offsets(shell.now()))
+                shell.perform_all(partial(shell.core.expire_offsets, shell.now()))
         self._schedule_expiry()
 
     # Finding a group

@@ -142,14 +142,20 @@ class Shell(Generic[CoreT]):
     def now(self) -> Now:
         return Now(int(self._clock.monotonic() * 1000), self._clock.time_ms())
 
-    def perform(self, outcome: Outcome) -> None:
-        wait = None
+    def perform_all(self, decide: Callable[[], Outcome]) -> None:
+        """Perform a decision that comes in portions, as long as each of them can be written."""
+        while (outcome := decide()).records and self.perform(outcome):
+            pass
+
+    def perform(self, outcome: Outcome) -> bool:
+        """Do what the core decided. Returns whether its records, if there are any, were written."""
+        wait, written = None, True
         if outcome.records:
             try:
                 wait = self._journal.write(outcome.records)
             except KafkaError as error:
                 log.error("%s: a decision could not be written: %s", self.partition, error)
-                outcome = self.core.append_failed(outcome, error.code, self.now())
+                outcome, written = self.core.append_failed(outcome, error.code, self.now()), False
             else:
                 self.core.written(outcome)
         for message in outcome.messages:
@@ -162,6 +168,7 @@ class Shell(Generic[CoreT]):
         else:
             replies = outcome.replies
             wait.add_done_callback(lambda done: self._answer_after(replies, done))
+        return written
 
     def _answer_after(self, replies: Sequence[Reply], done: asyncio.Future[None]) -> None:
         error = done.exception()

@@ -32,6 +32,9 @@ from ottla.groups.results import (
 from ottla.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from ottla.model import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
 
+MAX_PORTION = 1000
+"""Records of one outcome after which no further group is looked at: its batch must stay below max.message.bytes."""
+
 
 class GroupCore:
     def __init__(self, parameters: GroupParameters, new_uuid: Callable[[], str]) -> None:
@@ -171,9 +174,14 @@ class GroupCore:
         return ErrorCode.NONE
 
     def expire_offsets(self, now: Now) -> Outcome:
-        """Called now and then: drops offsets past their retention, and empty groups that have none left."""
+        """Called now and then: drops offsets past their retention, and empty groups that have none left.
+
+        Comes in portions that fit into a batch: call again until there is nothing to write.
+        """
         out = self._begin()
         for group in self.groups.values():
+            if len(out.records) >= MAX_PORTION:
+                break
             expired = [committed for committed in group.offsets if self._is_expired(group, committed, now)]
             out.records += [OffsetRemoved(group.group_id, gone.topic, gone.partition) for gone in expired]
             if group.state is EMPTY and len(expired) == len(group.offsets):
@@ -186,9 +194,11 @@ class GroupCore:
         return start_ms is not None and is_expired(committed, start_ms, retention_ms, now.wall_ms)
 
     def on_topics_deleted(self, topics: Mapping[str, TopicId]) -> Outcome:
-        """Offsets of a topic that is gone must not greet the next one of its name."""
+        """Offsets of a topic that is gone must not greet the next one of its name. In portions, like expiry."""
         out = self._begin()
         for group in self.groups.values():
+            if len(out.records) >= MAX_PORTION:
+                break
             for gone in group.offsets.of_deleted_topics(topics):
                 out.records.append(OffsetRemoved(group.group_id, gone.topic, gone.partition))
         return self._end(out)

@@ -28,7 +28,7 @@ from ottla.log.trash import Trash
 from ottla.model import TopicId, format_topic_id, new_topic_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from ottla.env.clock import Clock
     from ottla.env.disk import Disk
@@ -149,7 +149,7 @@ class LogDirectory:
         """A new, empty log. Raises LogDirectoryError if there is one already, OSError if the disk does not want it."""
         if topic_partition in self.logs:
             raise LogDirectoryError(f"{topic_partition} exists already in {self.path}")
-        self._forget_checkpoints([topic_partition])
+        self._forget_checkpoints(topic_partition)
         path = f"{self.path}/{topic_partition}"
         disk = self._storage.disk
         try:
@@ -168,19 +168,12 @@ class LogDirectory:
         return read_topic_id(self._storage.disk, self.logs[topic_partition].path)
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
-        self.delete_logs([topic_partition])
-
-    def delete_logs(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Take partitions out of the log at once; their files go after `file.delete.delay.ms`, by `trash.sweep`."""
-        disk = self._storage.disk
-        doomed = list(topic_partitions)
-        for topic_partition in doomed:
-            log = self.logs.pop(topic_partition)
-            log.close(clean=False)
-            name = deleted_directory_name(topic_partition, new_topic_id(self._random_bytes(16)))
-            disk.rename(log.path, f"{self.path}/{name}")
-            self.trash.add(f"{self.path}/{name}", log.config.file_delete_delay_ms, tree=True)
-        self._forget_checkpoints(doomed)
+        """Take a partition out of the directory at once; its files go after `file.delete.delay.ms`, by `trash.sweep`."""
+        log = self.logs.pop(topic_partition)
+        log.close(clean=False)
+        name = deleted_directory_name(topic_partition, new_topic_id(self._random_bytes(16)))
+        self._storage.disk.rename(log.path, f"{self.path}/{name}")
+        self.trash.add(f"{self.path}/{name}", log.config.file_delete_delay_ms, tree=True)
 
     # Checkpoints: all of them block, and may run in a thread. What they say is looked up when their turn to write has
     # come, so that none overwrites what is newer. A list is made of `logs` in one step, as the loop may change it.
@@ -232,10 +225,9 @@ class LogDirectory:
         self._checkpoints[name] = offsets
         return offsets
 
-    def _forget_checkpoints(self, topic_partitions: list[TopicPartition]) -> None:
-        """A partition that is created again must not inherit what was said of its namesake, which is not in `logs`."""
-        gone = set(topic_partitions)
-        if not all(gone.isdisjoint(offsets) for offsets in self._checkpoints.values()):
+    def _forget_checkpoints(self, topic_partition: TopicPartition) -> None:
+        """A partition that is created must not inherit what was said of a namesake that was deleted."""
+        if any(topic_partition in offsets for offsets in self._checkpoints.values()):
             self._lower_checkpoints()
             self.checkpoint_high_watermarks(self.read_high_watermarks())
 

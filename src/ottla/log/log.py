@@ -512,7 +512,7 @@ class Log:
             active = self._segments.active
             active.seal()
             if len(self.producers) or self.snapshots:
-                self.snapshots.take(self.end_offset, self.producers.active(), sync=True)
+                self.snapshots.take(self.end_offset, self.producers.active())
             self.synced(self.sync())
             active.sync_indexes()
         self._closed = True

@@ -103,9 +103,9 @@ class Snapshots:
     def path(self, offset: int) -> str:
         return segment_path(self._directory, offset, SNAPSHOT_SUFFIX)
 
-    def take(self, offset: int, producers: Iterable[Producer], *, sync: bool = False) -> None:
-        """Write the state at an offset and drop the oldest snapshots. A torn one is recognised when it is read."""
-        write_file(self._disk, self.path(offset), encode_snapshot(producers), sync=sync)
+    def take(self, offset: int, producers: Iterable[Producer]) -> None:
+        """Write the state at an offset and drop the oldest snapshots. Not synced: a torn file is recognised."""
+        write_file(self._disk, self.path(offset), encode_snapshot(producers))
         if offset not in self._offsets:
             self._offsets.append(offset)
             self._offsets.sort()

@@ -53,14 +53,12 @@ class Storage:
     producer_id_expiration_ms: int
 
 
-def write_file(disk: Disk, path: str, data: bytes, *, sync: bool = False) -> None:
+def write_file(disk: Disk, path: str, data: bytes) -> None:
     """Write a small file whose loss or tearing in a crash does no harm, which saves the price of `replace_bytes`."""
     file = disk.open(path, create=True)
     if file.size():
         file.truncate(0)
     file.write(data, 0)
-    if sync:
-        file.sync()
     file.close()
 
 

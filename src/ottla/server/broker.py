@@ -220,16 +220,14 @@ class BrokerServer:
         self._rejoining = asyncio.ensure_future(self._rejoin(store, controller))
 
     async def _rejoin(self, store: Store, controller: Controller) -> None:
-        while True:
-            try:
-                await store.start()
-                await seek_controller_seat(controller, store, self._id, self._world.clock)
-                await register(store, self._id, self._registration())
-                await controller.refresh()
-                return
-            except (StoreError, BrokerIdTakenError) as error:
-                log.error("cannot join the cluster again, will try in a second: %s", error)
-                await asyncio.sleep(1)
+        try:
+            await store.start()
+            await seek_controller_seat(controller, store, self._id, self._world.clock)
+            await register(store, self._id, self._registration())
+            await controller.refresh()
+        except (StoreError, BrokerIdTakenError) as error:
+            log.error("cannot join the cluster, will try again: %s", error)
+            self._world.clock.call_later(1.0, self._session_lost, store, controller)
 
     def _registration(self) -> BrokerZnode:
         config = self._config
