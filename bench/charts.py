@@ -8,8 +8,8 @@ from bench.measurement import KAFKA, NULL, NULL_FSYNC, OTTLA
 
 COLOURS = {KAFKA: "#8a8f98", OTTLA: "#2f6fde", NULL: "#d9a441", NULL_FSYNC: "#d9a441"}
 
-_WIDTH = 860
-_LABELS = 330
+_WIDTH = 940
+_LABELS = 400
 _VALUES = 110
 _BAR = 15
 _GAP = 12

@@ -42,9 +42,9 @@ LARGE_BATCH = 1_000_000
 """Under message.max.bytes, which is 1,048,588 by default."""
 
 _CLIENT_ID = "bench"
-_TIMEOUT = 60.0
+_TIMEOUT = 120.0
 _LATEST = -1
-_READY_TIMEOUT = 60.0
+_READY_TIMEOUT = 300.0
 
 
 class TopicError(Exception):

@@ -1,12 +1,11 @@
 """Kafka's own ConsumerPerformance on data that is in the page cache."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 from bench import wire
 from bench.brokers import Broker
-from bench.case import FULL, Case, Scale
+from bench.case import Case, Scale
 from bench.kafka import ToolError, parse_consumer, run_tool
 from bench.measurement import Metric, Unit, at_least, at_most
 from bench.workloads.produce import producer_performance
@@ -46,10 +45,7 @@ def _drop(broker: Broker, scale: Scale, *, topic: str) -> None:
 
 def _count(scale: Scale, size: int) -> int:
     """Reading is faster than writing, so take more, that the fetching and not the starting is measured."""
-    factor = 2 if scale == FULL else 1
-    return replace(scale, most_records=scale.most_records * factor, payload_bytes=scale.payload_bytes * factor).records(
-        size
-    )
+    return 2 * scale.records(size)
 
 
 def _measure(broker: Broker, scale: Scale, *, topic: str, size: int) -> Mapping[str, float]:

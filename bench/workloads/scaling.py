@@ -80,11 +80,12 @@ def _costs(count: int, load: Load) -> dict[str, float]:
 
 
 class _Idle:
-    """What an idle broker used before something was added."""
+    """What an idle broker used before something was added, once it has come to rest after its warm-up."""
 
     def __init__(self, broker: Broker, scale: Scale) -> None:
         self._broker = broker
         self._seconds = scale.idle_seconds
+        time.sleep(self._seconds)
         self._rss, self._cpu = self._look()
 
     def cost_of(self, count: int) -> Mapping[str, float]:

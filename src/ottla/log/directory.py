@@ -168,7 +168,7 @@ class LogDirectory:
         return read_topic_id(self._storage.disk, self.logs[topic_partition].path)
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
-        """Take a partition out of the directory at once; its files go after `file.delete.delay.ms`, by `trash.sweep`."""
+        """Take a partition out at once; its files go after `file.delete.delay.ms`, by `trash.sweep`."""
         log = self.logs.pop(topic_partition)
         log.close(clean=False)
         name = deleted_directory_name(topic_partition, new_topic_id(self._random_bytes(16)))

@@ -165,8 +165,8 @@ class Segment:
         self._add_time_entry()
         self.offset_index.seal()
         self.time_index.seal()
-        if self._file is not None and self._file.size() != self.size:
-            self._file.truncate(self.size)
+        if self._storage.disk.size(self.path()) != self.size:
+            self.file().truncate(self.size)
 
     def sync(self) -> None:
         """The batches are on disk when this returns. Blocking: may run in a thread, so it leaves `_file` alone."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import resource
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -147,6 +148,7 @@ class BrokerServer:
                     node_id=self._id,
                     config_of=lambda topic: log_config(topic_config(config, controller.image.topic_config(topic))),
                     producer_id_expiration_ms=config.integer("producer.id.expiration.ms"),
+                    max_open_files=_open_segment_files() // len(config.list("log.dirs")),
                     random_bytes=world.random.randbytes,
                 )
             )
@@ -240,6 +242,11 @@ class BrokerServer:
             endpoints.append(Endpoint(listener.name, host, port, listener.protocol))
         rack = config.get("broker.rack")
         return BrokerZnode(tuple(endpoints), None if rack is None else str(rack), self._world.clock.time_ms())
+
+
+def _open_segment_files() -> int:
+    """Half of the files a process may open; the other half is for its clients."""
+    return max(512, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
 def _check_supported(config: BrokerConfig) -> None:

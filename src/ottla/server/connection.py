@@ -56,7 +56,6 @@ class ClientConnection:
     __slots__ = (
         "_blocked",
         "_broker",
-        "_closed",
         "_connection",
         "_frames",
         "_listener",
@@ -87,7 +86,6 @@ class ClientConnection:
         self._waiting_bytes = 0
         self._blocked = False
         self._resting = False
-        self._closed = False
         self._tasks: set[asyncio.Future[Response | None]] = set()
         self.last_active = broker.clock.monotonic()
 
@@ -114,7 +112,7 @@ class ClientConnection:
         self._serve()
 
     def closed(self) -> None:
-        self._closed = True
+        self._blocked = True  # for good: what has arrived and was not served yet is of no use any more
         for task in self._tasks:
             # A long-poll ends with its client; work that has begun (a topic half created) is finished for its own sake.
             if not isinstance(task, asyncio.Task):
@@ -167,7 +165,6 @@ class ClientConnection:
         return (
             self._blocked
             or self._resting
-            or self._closed
             or len(self._outstanding) >= MAX_OUTSTANDING
             or self._waiting_bytes > MAX_UNSENT
             or self._connection.unsent() > MAX_UNSENT
