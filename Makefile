@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 
 KAFKA_JARS ?= $(wildcard $(CURDIR)/build/kafka-jars)
 
-.PHONY: setup run test check lock docs kafka-jars clean
+.PHONY: setup run test check bench lock docs kafka-jars clean
 
 setup: $(STAMP)
 
@@ -31,10 +31,14 @@ build/kafka-jars: tests/compat/kafka/pom.xml
 	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$@
 
 check: setup
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Ottla beside Apache Kafka on this machine; `make bench ONLY=produce` runs one part. Needs Maven and Java.
+bench: setup kafka-jars
+	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 docs: setup
 	$(BIN)/python -m ottla.config.document > docs/configuration.md

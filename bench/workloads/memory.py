@@ -49,9 +49,9 @@ def _many_partitions(broker: Broker, scale: Scale) -> Mapping[str, float]:
     """All written to, so that nobody wins by opening files late."""
     partitions = scale.counts[-1]
     wire.create_topic(broker.bootstrap, "many", partitions)
-    written = 0
-    while written < partitions:
-        written += generator.run(_small_requests(broker, scale, "many", partitions)).requests
+    load = _small_requests(broker, scale, "many", partitions)
+    while generator.run(load).requests < partitions:
+        load = replace(load, seconds=load.seconds * 2)
     time.sleep(scale.idle_seconds)
     return {"resident": broker.usage().rss_bytes / 1e6}
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from bench.channel import ReplyError
-from bench.generator import Kind, Load, run, run_fan_out, run_requests
 
 from bench import wire
+from bench.channel import ReplyError
+from bench.generator import Kind, Load, run, run_fan_out, run_requests
 from ottla.testing.embedded import EmbeddedBroker, embedded
 
 SECONDS = 0.15

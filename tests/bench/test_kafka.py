@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from bench.kafka import ToolError, parse_consumer, parse_end_to_end, parse_producer, server_properties
 
 PRODUCED = """\

@@ -1,4 +1,5 @@
 import pytest
+
 from bench.case import FULL, QUICK
 from bench.measurement import (
     KAFKA,

@@ -1,10 +1,9 @@
 """The null broker as the benchmark runs it: a process that is started, measured, and gone afterwards."""
 
+from bench import brokers, wire
 from bench.brokers import Broker
 from bench.generator import Kind, Load, run_requests
 from bench.measurement import NULL
-
-from bench import brokers, wire
 
 CONNECTIONS = 2
 

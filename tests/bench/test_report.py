@@ -4,12 +4,12 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from bench.charts import Group, bar_chart
-from bench.machine import Machine
-from bench.measurement import KAFKA, NULL, OTTLA, Measurement, Metric, Row, Unit, at_least, at_most, summarize
 from rich.console import Console
 
 from bench import report
+from bench.charts import Group, bar_chart
+from bench.machine import Machine
+from bench.measurement import KAFKA, NULL, OTTLA, Measurement, Metric, Row, Unit, at_least, at_most, summarize
 
 MACHINE = Machine("a processor", 2, 16.0, "Linux 6.1", "3.11.4", "17.0.1", "4.3.1", "0.1.0", "2.8.0")
 SVG = "{http://www.w3.org/2000/svg}"

@@ -68,6 +68,7 @@ class Server:
 async def listening(host: str = "127.0.0.1") -> AsyncIterator[Server]:
     server = Server()
     server.listener = await SocketNetwork().listen(host, 0, server.accept)
+    server.listener.start()
     try:
         yield server
     finally:
@@ -228,6 +229,19 @@ async def test_a_listener_that_is_closed_accepts_nobody() -> None:
         server.listener.close()
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(address)
+
+
+@asynchronous
+async def test_who_connects_before_the_start_is_accepted_after_it() -> None:
+    server = Server()
+    server.listener = await SocketNetwork().listen("127.0.0.1", 0, server.accept)
+    with socket.create_connection(server.listener.address):
+        await asyncio.sleep(0)
+        assert server.clients == []
+        server.listener.start()
+        await until(lambda: len(server.clients) == 1)
+        server.clients[0].connection.close()
+    server.listener.close()
 
 
 @asynchronous

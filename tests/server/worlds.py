@@ -164,6 +164,9 @@ class _MemoryListener:
     def __init__(self, address: Address) -> None:
         self.address = address
 
+    def start(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

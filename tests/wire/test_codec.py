@@ -15,6 +15,7 @@ from ottla.wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResp
 from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.primitives import MAX_ELEMENTS
 from ottla.wire.schema import Message
 from tests.wire.messages import MESSAGE_VERSIONS, message_id, structs
 
@@ -178,3 +179,18 @@ def test_file_slices_stay_what_they_are(version: int) -> None:
     whole = b"".join(bytes(len(part)) if isinstance(part, range) else part for part in parts)  # type: ignore[misc]
     assert whole == codec.encode(response(bytes(1000), b"bytes", None, bytes(3)), version)
     assert codec.encode_parts(response(b"bytes"), version) == [codec.encode(response(b"bytes"), version)]
+
+
+@pytest.mark.parametrize("decoder", [codec.decode, reference.decode])
+def test_a_message_of_countless_small_parts_is_refused(decoder: Any) -> None:
+    """Three bytes for an empty topic would become hundreds in memory, in a frame of up to 100 MB."""
+    topics = MAX_ELEMENTS + 1
+    count = bytearray()
+    rest = topics + 1
+    while rest > 127:
+        count.append(rest & 127 | 128)
+        rest >>= 7
+    count.append(rest)
+    body = b"\0" + b"\0\1" + bytes(4) + bytes(count) + b"\1\1\0" * topics + b"\0"
+    with pytest.raises(WireError, match="elements"):
+        decoder(ProduceRequest, body, 9)

@@ -76,7 +76,11 @@ class Receiver(Protocol):
 
 
 class Listener(Protocol):
+    """A bound address. Who connects before `start` waits in the queue."""
+
     address: Address
+
+    def start(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -231,7 +235,9 @@ class SocketListener:
         self._socket = sock
         self._accept = accept
         self.address = _address(sock.getsockname())
-        loop.add_reader(sock.fileno(), self._acceptable)
+
+    def start(self) -> None:
+        self._loop.add_reader(self._socket.fileno(), self._acceptable)
 
     def _acceptable(self) -> None:
         for _ in range(_ACCEPTS_PER_WAKEUP):
@@ -242,13 +248,13 @@ class SocketListener:
             except OSError:
                 # Out of file descriptors: leave the queue to the kernel for a moment instead of spinning on it.
                 self._loop.remove_reader(self._socket.fileno())
-                self._loop.call_later(0.1, self._listen_again)
+                self._loop.call_later(0.1, self._accept_again)
                 return
             self._welcome(sock, _address(peer))
 
-    def _listen_again(self) -> None:
+    def _accept_again(self) -> None:
         if self._socket.fileno() >= 0:
-            self._loop.add_reader(self._socket.fileno(), self._acceptable)
+            self.start()
 
     def _welcome(self, sock: socket.socket, peer: Address) -> None:
         sock.setblocking(False)

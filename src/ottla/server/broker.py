@@ -205,7 +205,7 @@ class BrokerServer:
         self._closing.callback(listeners.close)
         for listener in broker_listeners(self._config):
             try:
-                address = await listeners.listen(listener.name, listener.host or "0.0.0.0", listener.port)
+                address = await listeners.bind(listener.name, listener.host or "0.0.0.0", listener.port)
             except OSError as error:
                 raise StartupError(
                     f"{listener.host}:{listener.port} cannot be listened on: {error.strerror}; "
@@ -214,6 +214,7 @@ class BrokerServer:
             self.addresses[listener.name] = address
         await register(store, self._id, self._registration())
         await broker.controller.refresh()
+        listeners.start()
         store.on_session_lost(lambda: self._session_lost(store, broker.controller))
 
     def _session_lost(self, store: Store, controller: Controller) -> None:

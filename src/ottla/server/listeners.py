@@ -35,10 +35,15 @@ class Listeners:
     def __len__(self) -> int:
         return len(self._connections)
 
-    async def listen(self, name: str, host: str, port: int) -> Address:
+    async def bind(self, name: str, host: str, port: int) -> Address:
+        """Take an address; clients are served on it after `start`."""
         listener = await self._network.listen(host, port, partial(self._accept, name))
         self._listeners.append(listener)
         return listener.address
+
+    def start(self) -> None:
+        for listener in self._listeners:
+            listener.start()
 
     def _accept(self, name: str, connection: Connection) -> ClientConnection | None:
         config = self._broker.config

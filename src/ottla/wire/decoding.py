@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from ottla.wire.primitives import (
+    MAX_ELEMENTS,
     MAX_STRING_BYTES,
     negative,
     not_nullable,
@@ -17,6 +18,7 @@ from ottla.wire.primitives import (
     skip_tagged_fields,
     string_too_long,
     too_many,
+    too_many_in_all,
     truncated,
     wrong_tag_size,
 )
@@ -34,6 +36,7 @@ _SCOPE = {
     "skip_tagged_fields": skip_tagged_fields,
     "string_too_long": string_too_long,
     "too_many": too_many,
+    "too_many_in_all": too_many_in_all,
     "truncated": truncated,
     "wrong_tag_size": wrong_tag_size,
 }
@@ -42,6 +45,7 @@ _SCOPE = {
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
     source = _DecoderSource(version, cls.is_flexible(version))
     source.line("end = len(buffer)")
+    source.line(f"budget = {MAX_ELEMENTS}")
     source.struct("message", cls)
     source.flush()
     source.line("if position > end: raise truncated(position - end)")
@@ -166,6 +170,8 @@ class _DecoderSource(Source):
             self.line(f"{target} = list(unpack_from(f'>{{{length}}}{element.code}', buffer, position))")
             self.line(f"position += {length} * {struct.calcsize('>' + element.code)}")
             return
+        self.line(f"budget -= {length}")
+        self.line("if budget < 0: raise too_many_in_all()")
         items, item = self.name("items"), self.name("item")
         self.line(f"{target} = {items} = []")
         with self.block(f"for _ in range({length}):"):

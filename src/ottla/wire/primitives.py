@@ -14,6 +14,9 @@ from typing import Any, Literal
 LengthFormat = Literal["h", "i", "compact"]
 """How a length is written: as an int16, as an int32, or compactly."""
 
+MAX_ELEMENTS = 250_000
+"""Structs and strings in the arrays of one message: a few bytes on the wire become a hundred in memory."""
+
 MAX_STRING_BYTES = 0x7FFF
 """Kafka holds compact strings to the limit that the old int16 length imposed."""
 
@@ -131,6 +134,10 @@ def not_nullable(name: str) -> WireError:
 
 def too_many(count: int, room: int) -> WireError:
     return WireError(f"an array claims {count} elements with {room} bytes left")
+
+
+def too_many_in_all() -> WireError:
+    return WireError(f"a message of more than {MAX_ELEMENTS} elements")
 
 
 def wrong_tag_size(tag: int) -> WireError:

@@ -6,6 +6,7 @@ It says what `codec` must do, at a fraction of the speed; tests hold the two to 
 from typing import Any, TypeVar
 
 from ottla.wire.primitives import (
+    MAX_ELEMENTS,
     MAX_STRING_BYTES,
     LengthFormat,
     WireError,
@@ -17,6 +18,7 @@ from ottla.wire.primitives import (
     read_varint,
     string_too_long,
     too_many,
+    too_many_in_all,
     write_fixed,
     write_length,
     write_tagged_fields,
@@ -61,6 +63,7 @@ class _Reader(_Dialect):
         super().__init__(version, flexible)
         self.buffer = buffer
         self.position = position
+        self.budget = MAX_ELEMENTS
 
     def struct(self, cls: type[S]) -> S:
         this = cls()
@@ -113,6 +116,10 @@ class _Reader(_Dialect):
         room = len(self.buffer) - self.position
         if count > room:
             raise too_many(count, room)
+        if not isinstance(element, Fixed):
+            self.budget -= count
+            if self.budget < 0:
+                raise too_many_in_all()
         items = []
         for _ in range(count):
             item = self.value(element)
