@@ -16,6 +16,7 @@ $(STAMP): requirements/dev.lock pyproject.toml
 	@echo "Installing Ottla into $(VENV) (once; takes about half a minute) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 run: setup

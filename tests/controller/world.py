@@ -9,8 +9,9 @@ from ottla.controller.controller import Controller
 from ottla.controller.membership import ensure_cluster_id, register, seek_controller_seat
 from ottla.store.interface import Changes, Node, Op, StoreError
 from ottla.store.memory import MemoryStore, MemoryTree
+from tests.manual_clock import ManualClock
 from tests.replication.cluster import broker_znode
-from tests.replication.world import ManualClock, settle
+from tests.replication.world import settle
 
 
 class TroubledStore(MemoryStore):

@@ -14,7 +14,8 @@ from ottla.store.memory import MemoryStore, MemoryTree
 from ottla.store.sqlite import SqliteStore
 from tests.controller.world import TroubledStore
 from tests.coordinator.world import STORES
-from tests.replication.world import ManualBackground, ManualClock, WatchedDisk, expect, on_loop
+from tests.manual_clock import ManualClock
+from tests.replication.world import ManualBackground, WatchedDisk, expect, on_loop
 
 on_both_stores = pytest.mark.parametrize("store", STORES)
 

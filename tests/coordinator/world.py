@@ -21,8 +21,9 @@ from ottla.store.interface import Store
 from ottla.store.memory import MemoryTree
 from ottla.store.sqlite import SqliteStore
 from tests.controller.world import TroubledStore
+from tests.manual_clock import ManualClock
 from tests.replication.cluster import broker_znode
-from tests.replication.world import ManualBackground, ManualClock, WatchedDisk, kill, open_directory, settle
+from tests.replication.world import ManualBackground, WatchedDisk, kill, open_directory, settle
 
 SETTINGS = {
     "node.id": "1",

@@ -16,7 +16,8 @@ from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
 from ottla.store.interface import Changes, Op
 from ottla.store.memory import MemoryStore, MemoryTree
-from tests.replication.world import NOW_MS, ManualBackground, ManualClock, WatchedDisk, open_directory
+from tests.manual_clock import NOW_MS, ManualClock
+from tests.replication.world import ManualBackground, WatchedDisk, open_directory
 
 
 class SmallCluster:

@@ -16,7 +16,8 @@ from ottla.replication.fetch_sessions import (
     FetchSessions,
     Key,
 )
-from tests.replication.world import ManualClock, expect
+from tests.manual_clock import ManualClock
+from tests.replication.world import expect
 
 BY_ID = TopicId(bytes(range(16)))
 

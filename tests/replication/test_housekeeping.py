@@ -11,8 +11,9 @@ from ottla.log.checkpoint import read_offsets
 from ottla.log.layout import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from ottla.replication.housekeeping import Housekeeping
 from ottla.replication.partition import Partition
+from tests.manual_clock import NOW_MS
 from tests.replication.cluster import Host
-from tests.replication.world import NOW_MS, batch, kill, on_loop, settle, values, visible
+from tests.replication.world import batch, kill, on_loop, settle, values, visible
 
 HOUR = 3600.0
 DAY = 24 * HOUR

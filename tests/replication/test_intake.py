@@ -10,8 +10,9 @@ from ottla.records.format import MAX_TIMESTAMP_AT, Codec
 from ottla.records.header import BatchHeader
 from ottla.records.reader import read_records
 from ottla.replication.intake import prepare
+from tests.manual_clock import NOW_MS
 from tests.records.samples import patched
-from tests.replication.world import NOW_MS, batch, expect, settings
+from tests.replication.world import batch, expect, settings
 
 HOUR_MS = 3_600_000
 NOISE = bytes(i * i * 7919 % 251 for i in range(2000))

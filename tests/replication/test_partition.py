@@ -8,8 +8,8 @@ import pytest
 from ottla.errors import ErrorCode, KafkaError
 from ottla.replication.partition import Appended, Partition
 from ottla.replication.waiting import DataWaiter
+from tests.manual_clock import NOW_MS
 from tests.replication.world import (
-    NOW_MS,
     TOPIC_ID,
     PartitionWorld,
     batch,

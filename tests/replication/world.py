@@ -3,13 +3,11 @@
 import asyncio
 import errno
 import functools
-import heapq
-import itertools
 import os
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
@@ -26,11 +24,11 @@ from ottla.records.header import iter_headers
 from ottla.records.reader import Record, read_records
 from ottla.replication.log_settings import log_config
 from ottla.replication.partition import Partition
+from tests.manual_clock import NOW_MS, ManualClock
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-NOW_MS = 1_700_000_000_000
 CLICKS = TopicPartition("clicks", 0)
 TOPIC_ID = TopicId(bytes(range(16)))
 CLUSTER_ID = "a-cluster"
@@ -58,55 +56,6 @@ async def settle() -> None:
     """Let everything run that can run now. A callback that schedules another takes a turn each."""
     for _ in range(20):
         await asyncio.sleep(0)
-
-
-class ManualTimer:
-    def __init__(self) -> None:
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class _Call(NamedTuple):
-    at: float
-    order: int
-    timer: ManualTimer
-    callback: Callable[[], object]
-
-
-class ManualClock:
-    """Implements `ottla.env.clock.Clock`."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self._order = itertools.count()
-        self._calls: list[_Call] = []
-
-    def time_ms(self) -> int:
-        return NOW_MS + round(self.now * 1000)
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> ManualTimer:
-        timer = ManualTimer()
-        call = _Call(self.now + delay, next(self._order), timer, functools.partial(callback, *args))
-        heapq.heappush(self._calls, call)
-        return timer
-
-    def advance(self, seconds: float) -> None:
-        """Jump ahead, then run what is due by then in its order: late, as on a busy machine."""
-        self.now += seconds
-        while self._calls and self._calls[0].at <= self.now + 1e-9:
-            call = heapq.heappop(self._calls)
-            if not call.timer.cancelled:
-                call.callback()
-
-    @property
-    def pending(self) -> int:
-        """Timers that would still fire."""
-        return sum(not call.timer.cancelled for call in self._calls)
 
 
 class ManualBackground:

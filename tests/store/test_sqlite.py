@@ -22,7 +22,8 @@ from ottla.store import sqlite_tree
 from ottla.store.interface import Create, Delete, Put, SessionLostError, StoreConflictError, StoreError
 from ottla.store.sqlite import SqliteStore
 from ottla.store.sqlite_file import SqliteFile
-from tests.store.worlds import POLL_INTERVAL, SESSION_TIMEOUT, ManualClock, SqliteWorld, play
+from tests.manual_clock import ManualClock
+from tests.store.worlds import POLL_INTERVAL, SESSION_TIMEOUT, SqliteWorld, play
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]

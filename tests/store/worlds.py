@@ -1,12 +1,9 @@
 """The stores under test, each with a clock of its own that only moves when a test says so."""
 
 import asyncio
-import heapq
-import itertools
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
 import pytest
 
@@ -15,50 +12,10 @@ from ottla.env.disk import OsDisk
 from ottla.store.interface import Store
 from ottla.store.memory import MemoryStore, MemoryTree
 from ottla.store.sqlite import SqliteStore
+from tests.manual_clock import ManualClock
 
 SESSION_TIMEOUT = 6.0
 POLL_INTERVAL = 0.1
-
-
-class ManualTimer:
-    def __init__(self) -> None:
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class Call(NamedTuple):
-    at: float
-    order: int
-    timer: ManualTimer
-    callback: Callable[[], object]
-
-
-class ManualClock:
-    def __init__(self) -> None:
-        self.now = 0.0
-        self._order = itertools.count()
-        self._due: list[Call] = []
-
-    def time_ms(self) -> int:
-        return 1_700_000_000_000 + round(self.now * 1000)
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> ManualTimer:
-        timer = ManualTimer()
-        heapq.heappush(self._due, Call(self.now + delay, next(self._order), timer, partial(callback, *args)))
-        return timer
-
-    def advance(self, seconds: float) -> None:
-        """Jump ahead and run what is due by then, late as on a busy machine. Work in the background is not awaited."""
-        self.now += seconds
-        while self._due and self._due[0].at <= self.now + 1e-9:
-            call = heapq.heappop(self._due)
-            if not call.timer.cancelled:
-                call.callback()
 
 
 class World(Protocol):

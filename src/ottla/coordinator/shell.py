@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.groups.effects import Now, Outcome, Reply, SetTimer, TimerKey
+from ottla.groups.effects import CancelTimer, Now, Outcome, Reply, SetTimer, TimerKey
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.format import Codec
 from ottla.records.header import iter_headers
@@ -180,8 +180,8 @@ class Shell(Generic[CoreT]):
                 reply = reply.failed(code)
             _answer(reply)
 
-    def _set_timer(self, timer: object) -> None:
-        key: TimerKey = timer.key  # type: ignore[attr-defined]
+    def _set_timer(self, timer: SetTimer | CancelTimer) -> None:
+        key = timer.key
         running = self._timers.pop(key, None)
         if running is not None:
             running.cancel()
