@@ -1,5 +1,6 @@
 """The partitions a broker hosts follow the cluster image, whatever was missed in between."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,20 @@ def test_restarted_with_the_same_topics(tmp_path: Path) -> None:
     again.follow()
     again.replicas.delete_strays()
     assert values(visible(again.replicas.leader_of("clicks", 0))) == [b"kept"]
+
+
+def test_a_log_that_is_missing_at_the_start_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    host = Host(tmp_path)
+    host.create_topic("clicks", 2)
+    kill(host.directories[0])
+    shutil.rmtree(host.replicas.leader_of("clicks", 1).log.path)
+    caplog.clear()
+    again = Host(tmp_path, cluster=host.cluster)
+    again.follow()
+    again.create_topic("views")
+    assert [record.getMessage() for record in caplog.records if "begins empty" in record.getMessage()] == [
+        "clicks-1 has no log in any of the log directories; it begins empty"
+    ]
 
 
 # Strays

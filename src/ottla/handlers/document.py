@@ -14,14 +14,15 @@ for the sake of old librdkafka (KAFKA-18659) and refused, as in Kafka.
 |---:|---|---|---|---|"""
 
 
-def main() -> None:
-    print(_HEAD)
+def document() -> str:
+    lines = [_HEAD]
     for key, served in sorted(HANDLERS.items()):
         api = served.api
         flexible = "never" if api.flexible_since is None else str(api.flexible_since)
         handler = f"`{served.handle.__module__.removeprefix('ottla.')}`"
-        print(f"| {key} | {api.name} | {served.advertised_from}-{api.max_version} | {flexible} | {handler} |")
+        lines.append(f"| {key} | {api.name} | {served.advertised_from}-{api.max_version} | {flexible} | {handler} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    main()
+    print(document())

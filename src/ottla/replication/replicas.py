@@ -36,6 +36,7 @@ class Replicas:
         self._applied: dict[str, tuple[TopicState, Mapping[str, str]]] = {}
         """The topics as they are hosted now, each with its own settings."""
         self._config: BrokerConfig | None = None
+        self._starting = True
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
@@ -75,6 +76,7 @@ class Replicas:
             wanted = (topic, image.topic_config(name))
             if settings_changed or not _same(self._applied.get(name), wanted):
                 self._apply_topic(*wanted, config)
+        self._starting = False
 
     def _apply_topic(self, topic: TopicState, overrides: Mapping[str, str], config: BrokerConfig) -> None:
         """A topic that cannot be served is tried again with the next image, and is not in the way of the others."""
@@ -117,6 +119,8 @@ class Replicas:
                     return found
                 log.warning("%s on disk belongs to an older topic of that name; it is deleted", key)
                 directory.delete_log(key)
+        if self._starting:
+            log.warning("%s has no log in any of the log directories; it begins empty", key)
         emptiest = min(self.directories, key=lambda directory: len(directory.logs))
         return emptiest.create_log(key, topic.topic_id, log_config(config))
 
