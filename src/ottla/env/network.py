@@ -48,7 +48,7 @@ class Connection(Protocol):
     peer: Address
 
     def send(self, parts: Sequence[Part]) -> None:
-        """Queue the parts and send as much as the peer takes now. Never blocks."""
+        """Queue the parts; they are sent, as far as the peer takes them, when all who are ready have been served."""
 
     def unsent(self) -> int:
         """Bytes queued that the peer has not taken yet."""
@@ -69,7 +69,7 @@ class Receiver(Protocol):
         """`count` bytes were put into the buffer lent last."""
 
     def drained(self) -> None:
-        """Everything queued has been sent, after a time when the peer was too slow."""
+        """Everything queued has been sent, after a time when the peer was too slow or reading was paused."""
 
     def closed(self) -> None:
         """The connection is gone, for whatever reason."""
@@ -98,13 +98,51 @@ _ACCEPTS_PER_WAKEUP = 64
 _MAX_SENDFILE = 1 << 30
 
 
+class _Outgoing:
+    """Connections with something to send, until the event loop has served everybody who was ready.
+
+    Sending wakes the peer up, which costs more than the bytes do. A peer that is answered on several connections, or
+    that shares a core with others who are, is woken once instead of each time.
+    """
+
+    __slots__ = ("_connections", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._connections: list[SocketConnection] = []
+
+    def add(self, connection: "SocketConnection") -> None:
+        if not self._connections:
+            self._loop.call_soon(self._send_all)
+        self._connections.append(connection)
+
+    def _send_all(self) -> None:
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            connection.send_queued()
+
+
 class SocketConnection:
     """A non-blocking socket on the running event loop."""
 
-    __slots__ = ("_loop", "_outbox", "_reading", "_receiver", "_socket", "_unsent", "_writing", "local", "peer")
+    __slots__ = (
+        "_loop",
+        "_outbox",
+        "_outgoing",
+        "_reading",
+        "_receiver",
+        "_socket",
+        "_unsent",
+        "_writing",
+        "local",
+        "peer",
+    )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, peer: Address) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, outgoing: _Outgoing, sock: socket.socket, peer: Address
+    ) -> None:
         self._loop = loop
+        self._outgoing = outgoing
         self._socket: socket.socket | None = sock
         self._receiver: Receiver | None = None
         self._outbox: deque[Part] = deque()
@@ -148,12 +186,22 @@ class SocketConnection:
     def send(self, parts: Sequence[Part]) -> None:
         if self._socket is None:
             return
+        waits = bool(self._outbox)
         for part in parts:
             if size := len(part):
                 self._outbox.append(part)
                 self._unsent += size
-        if not self._writing:
-            self._send_now()
+        if not waits and self._outbox:
+            self._outgoing.add(self)
+
+    def send_queued(self) -> None:
+        """Hand to the kernel what it takes now."""
+        if self._writing:
+            return
+        self._send_now()
+        if not self._outbox and not self._reading and self._receiver is not None:
+            # The receiver may have paused because of what is gone now.
+            self._receiver.drained()
 
     def _send_now(self) -> None:
         try:
@@ -215,6 +263,10 @@ class SocketConnection:
             self._receiver.drained()
 
     def close(self) -> None:
+        if self._outbox and not self._writing and self._socket is not None:
+            # The last words: what was said before hanging up, as far as the kernel takes it without waiting.
+            self._writing = True
+            self._send_now()
         sock, self._socket = self._socket, None
         if sock is None:
             return
@@ -232,6 +284,7 @@ class SocketConnection:
 class SocketListener:
     def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, accept: Accept) -> None:
         self._loop = loop
+        self._outgoing = _Outgoing(loop)
         self._socket = sock
         self._accept = accept
         self.address = _address(sock.getsockname())
@@ -260,7 +313,7 @@ class SocketListener:
         sock.setblocking(False)
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = SocketConnection(self._loop, sock, peer)
+        connection = SocketConnection(self._loop, self._outgoing, sock, peer)
         receiver = self._accept(connection)
         if receiver is None:
             sock.close()

@@ -39,11 +39,8 @@ def _conform(
     _check_size(header, config)
     if config.compacted:
         validate_records(records, header, compacted=True)
-    codec = _target_codec(config, header)
-    if codec is not header.codec:
-        records = memoryview(recompress(records, codec, _level(config, codec)))
-        header = read_header(records)
-        _check_size(header, config)
+    if config.compression_type != "producer":
+        records, header = _recompressed(records, header, config)
     if header.size > config.segment_bytes:
         raise KafkaError(
             ErrorCode.RECORD_LIST_TOO_LARGE, f"{header.size} bytes do not fit into a segment of {config.segment_bytes}"
@@ -67,9 +64,15 @@ def _check_size(header: BatchHeader, config: TopicConfig) -> None:
         )
 
 
-def _target_codec(config: TopicConfig, header: BatchHeader) -> Codec:
-    name = config.compression_type
-    return header.codec if name == "producer" else Codec.named(name)
+def _recompressed(records: memoryview, header: BatchHeader, config: TopicConfig) -> tuple[memoryview, BatchHeader]:
+    """The batch in the codec of the topic; as it was sent when it is in that codec already."""
+    codec = Codec.named(config.compression_type)
+    if codec is header.codec:
+        return records, header
+    records = memoryview(recompress(records, codec, _level(config, codec)))
+    header = read_header(records)
+    _check_size(header, config)
+    return records, header
 
 
 def _level(config: TopicConfig, codec: Codec) -> int | None:

@@ -9,8 +9,8 @@ from ottla.handlers.context import Broker, CloseConnectionError, Context, Reply
 from ottla.handlers.registry import HANDLERS
 from ottla.wire import WireError
 from ottla.wire.api import API_VERSIONS, JOIN_GROUP, PRODUCE, SYNC_GROUP
-from ottla.wire.codec import decode, encode_parts
-from ottla.wire.framing import RequestHeader, frame, parse_request_header, response_header
+from ottla.wire.codec import decode
+from ottla.wire.framing import RequestHeader, parse_request_header, response_frame
 
 if TYPE_CHECKING:
     from ottla.env.network import Address, Part
@@ -51,8 +51,7 @@ def handle(
 
 
 def encode_reply(header: RequestHeader, reply: Response) -> list[Part]:
-    head = response_header(header.api_key, header.api_version, header.correlation_id)
     try:
-        return cast("list[Part]", frame([head, *encode_parts(reply, header.api_version)]))
+        return cast("list[Part]", response_frame(header, reply))
     except WireError as error:
         raise UnfitReplyError(f"{type(reply).__name__} does not fit version {header.api_version}: {error}") from error

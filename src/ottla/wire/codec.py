@@ -34,15 +34,16 @@ def decode(cls: type[M], buffer: memoryview | bytes, version: int, position: int
 
 def encode(message: Message, version: int) -> bytes:
     """The message as bytes. One whose record batches are file slices needs `encode_parts`."""
-    return b"".join(_encode(message, version))  # type: ignore[arg-type]
+    return b"".join(encode_pieces(message, version))  # type: ignore[arg-type]
 
 
 def encode_parts(message: Message, version: int) -> list[bytes | Sized]:
     """The message in pieces: file slices among its record batches as they are, all that lies between them as bytes."""
-    return merge_bytes(_encode(message, version))
+    return merge_bytes(encode_pieces(message, version))
 
 
-def _encode(message: Message, version: int) -> list[Sized]:
+def encode_pieces(message: Message, version: int) -> list[Sized]:
+    """The message in the pieces that the encoder made, for whoever joins them with more."""
     cls = type(message)
     encoder = _encoders.get((cls, version))
     if encoder is None:

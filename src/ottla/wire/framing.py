@@ -11,7 +11,7 @@ from collections.abc import Sequence, Sized
 from typing import NamedTuple
 
 from ottla.wire.api import API_VERSIONS, APIS
-from ottla.wire.codec import merge_bytes
+from ottla.wire.codec import encode_pieces, merge_bytes
 from ottla.wire.primitives import (
     WireError,
     negative,
@@ -20,12 +20,17 @@ from ottla.wire.primitives import (
     skip_tagged_fields,
     write_fixed,
 )
-from ottla.wire.schema import Api
+from ottla.wire.schema import Api, Response
 
 NO_TAGGED_FIELDS = b"\0"
 
 _REQUEST_PREFIX = struct.Struct(">hhih")
 """API key, version, correlation id, and the length of the client id."""
+
+_RESPONSE_START = struct.Struct(">ii")
+"""Length of the frame, correlation id."""
+_FLEXIBLE_RESPONSE_START = struct.Struct(">iiB")
+"""The same, and the number of tagged fields."""
 
 
 class RequestHeader(NamedTuple):
@@ -74,6 +79,17 @@ def parse_response_header(api_key: int, api_version: int, frame: memoryview) -> 
 def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
     header = write_fixed("i", correlation_id)
     return header + NO_TAGGED_FIELDS if _has_tagged_response_header(api_key, api_version) else header
+
+
+def response_frame(header: RequestHeader, response: Response) -> list[bytes | Sized]:
+    """The whole reply to a request; file slices among its record batches stay as they are, the rest is joined once."""
+    parts = encode_pieces(response, header.api_version)
+    size = sum(map(len, parts))
+    if _has_tagged_response_header(header.api_key, header.api_version):
+        start = _FLEXIBLE_RESPONSE_START.pack(size + 5, header.correlation_id, 0)
+    else:
+        start = _RESPONSE_START.pack(size + 4, header.correlation_id)
+    return merge_bytes([start, *parts])
 
 
 def frame(parts: Sequence[Sized]) -> list[bytes | Sized]:

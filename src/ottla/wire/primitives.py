@@ -43,16 +43,22 @@ def write_fixed(code: str, value: object) -> bytes:
 
 def read_varint(buffer: memoryview, position: int) -> tuple[int, int]:
     """Seven bits per byte, lowest first; a set high bit says that more follow. Unsigned, at most 32 bits."""
-    value = 0
-    for index in range(_MAX_VARINT_BYTES):
-        if position + index >= len(buffer):
-            raise truncated(1)
-        byte = buffer[position + index]
-        value |= (byte & 0x7F) << 7 * index
+    try:
+        byte = buffer[position]
         if byte < 0x80:
-            if value > 0xFFFF_FFFF:
-                break
-            return value, position + index + 1
+            return byte, position + 1
+        value, shift = byte & 0x7F, 7
+        for index in range(position + 1, position + _MAX_VARINT_BYTES):
+            byte = buffer[index]
+            if byte < 0x80:
+                value |= byte << shift
+                if value > 0xFFFF_FFFF:
+                    break
+                return value, index + 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+    except IndexError:
+        raise truncated(1) from None
     raise WireError("a varint is longer than 32 bits")
 
 
