@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import resource
+import shutil
 import signal
 import sys
 from collections.abc import Mapping
@@ -30,6 +31,7 @@ def serve(
 ) -> int:
     """Run a broker. Returns the exit code: 0 after a clean stop, 1 when it could not start or stop well."""
     logging.basicConfig(format=_LOG_FORMAT, level=logging.INFO, stream=sys.stdout)
+    logging.raiseExceptions = False  # A broker whose output nobody reads any more goes on serving.
     _raise_file_limit()
     try:
         config = load_config(properties, data_dir, listen, overrides or {})
@@ -83,11 +85,19 @@ def _say_ready(server: BrokerServer) -> None:
     listeners = ", ".join(f"{name}://{address}" for name, address in server.addresses.items())
     bootstrap = str(next(iter(server.addresses.values())))
     option = "" if bootstrap == "127.0.0.1:9092" else f" --bootstrap-server {bootstrap}"
+    command = _command()
     print("Try, in another terminal:")
-    print(f"  ottla topics create clicks --partitions 3{option}")
-    print(f"  echo hello | ottla produce clicks{option}")
-    print(f"  ottla consume clicks --from-beginning --group g{option}")
+    print(f"  {command} topics create clicks --partitions 3{option}")
+    print(f"  echo hello | {command} produce clicks{option}")
+    print(f"  {command} consume clicks --from-beginning --group g{option}")
     print(f"Ottla is ready: {listeners}", flush=True)
+
+
+def _command() -> str:
+    """How to call this program from where it was started, so that what is printed can be pasted."""
+    if shutil.which("ottla") is not None:
+        return "ottla"
+    return sys.argv[0] if os.path.basename(sys.argv[0]) == "ottla" else f"{sys.executable} -m ottla"
 
 
 def _raise_file_limit() -> None:
