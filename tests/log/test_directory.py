@@ -267,6 +267,21 @@ def test_the_marker_of_a_clean_stop_is_gone_while_the_directory_is_open() -> Non
     assert not disk.exists(marker)
 
 
+def test_a_stop_after_a_failed_sync_is_not_called_clean(caplog: pytest.LogCaptureFixture) -> None:
+    """The next sync may succeed although the data of the failed one is lost, so the log must be read again."""
+    disk = FaultDisk()
+    directory, log = new_log(disk)
+    append(log)
+    disk.sync_fails = True
+    with pytest.raises(OSError, match="Input/output"):
+        log.sync()
+    disk.sync_fails = False
+    directory.close()
+    assert not disk.exists("/data/.kafka_cleanshutdown")
+    assert "a sync failed before" in caplog.text
+    assert open_directory(disk).logs[CLICKS].end_offset == 1
+
+
 def test_a_partition_that_cannot_be_opened_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FaultDisk()
     directory, _ = new_log(disk)

@@ -1,5 +1,7 @@
 """One partition's log: appending, reading, rolling, letting go, syncing."""
 
+import errno
+
 import pytest
 
 from ottla.env.disk import Buffer
@@ -572,3 +574,47 @@ def test_appends_of_a_producer_survive_a_clean_stop() -> None:
         append(log, batch(2, producer_id=1, producer_epoch=0, base_sequence=2))
     assert error.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert append(log, batch(2, producer_id=1, producer_epoch=0, base_sequence=14)).base_offset == 14
+
+
+def test_a_segment_that_cannot_be_renamed_stays_in_the_log_and_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FaultDisk()
+    log = a_log(disk=disk, config=LogConfig(retention_bytes=0))
+    for _ in range(3):
+        append(log)
+        log.roll()
+    rename = disk.rename
+
+    def failing(old: str, new: str) -> None:
+        if old.endswith("00000000000000000001.log"):
+            raise OSError(errno.EIO, "Input/output error")
+        rename(old, new)
+
+    monkeypatch.setattr(disk, "rename", failing)
+    with pytest.raises(OSError, match="Input/output"):
+        log.retain(NOW_MS, log.end_offset)
+    assert (log.log_start_offset, [segment.base_offset for segment in log.segments()]) == (1, [1, 2, 3])
+    assert read_all(log, 1)
+    monkeypatch.undo()
+    assert log.retain(NOW_MS, log.end_offset) == 2
+    assert (log.log_start_offset, [segment.base_offset for segment in log.segments()]) == (3, [3])
+
+
+def test_an_index_that_cannot_be_renamed_does_not_keep_its_segment(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FaultDisk()
+    log = a_log(disk=disk, config=LogConfig(retention_bytes=0, index_interval_bytes=0))
+    for _ in range(3):
+        append(log)
+    log.roll()
+    rename = disk.rename
+
+    def failing(old: str, new: str) -> None:
+        if old.endswith(".index"):
+            raise OSError(errno.EIO, "Input/output error")
+        rename(old, new)
+
+    monkeypatch.setattr(disk, "rename", failing)
+    assert log.retain(NOW_MS, log.end_offset) == 1
+    assert log.log_start_offset == 3
+    assert "stays until the next start" in caplog.text

@@ -244,7 +244,10 @@ class LogDirectory:
                     pass
             self.checkpoint_recovery_points()
             self.checkpoint_log_start_offsets()
-            self._storage.disk.replace_bytes(f"{self.path}/{CLEAN_SHUTDOWN}", _CLEAN_SHUTDOWN_CONTENT)
+            if any(log.doubtful for log in self.logs.values()):
+                logger.warning("%s is not marked as cleanly closed, because a sync failed before", self.path)
+            else:
+                self._storage.disk.replace_bytes(f"{self.path}/{CLEAN_SHUTDOWN}", _CLEAN_SHUTDOWN_CONTENT)
         finally:
             self.logs.clear()
             self._lock.close()

@@ -74,6 +74,7 @@ class Log:
         "_syncing",
         "_untouched_end",
         "config",
+        "doubtful",
         "end_offset",
         "epochs",
         "last_flush_ms",
@@ -124,6 +125,9 @@ class Log:
         self._is_new = new
         self._untouched_end = end_offset if untouched else _TOUCHED
         self._before_truncation: Callable[[], None] | None = None
+        self.doubtful = False
+        """A sync failed. The kernel may have dropped what it could not write and report success from then on, so only
+        reading the log again, after a restart, tells what is on disk."""
 
     def __str__(self) -> str:
         return str(self.topic_partition)
@@ -340,22 +344,26 @@ class Log:
     def _drop_oldest(self, count: int) -> None:
         if count == len(self._segments.all):
             self.roll()
-        self._remove_segments(0, count)
-        start = self._segments.start
-        if start > self.log_start_offset:
-            self.log_start_offset = start
-            self.epochs.truncate_start(start)
+        try:
+            self._remove_segments(0, count)
+        finally:
+            start = self._segments.start
+            if start > self.log_start_offset:
+                self.log_start_offset = start
+                self.epochs.truncate_start(start)
         self.snapshots.keep_only(start, self.end_offset)
 
     def _remove_segments(self, start: int, stop: int) -> None:
-        removed = self._segments.remove(start, stop)
-        # From the outside in, so that a crash on the way leaves a log without holes.
-        for segment in removed if start == 0 else reversed(removed):
-            segment.discard(self.config.file_delete_delay_ms)
-            if segment in self._rolled:
-                self._rolled.remove(segment)
+        """Raises OSError; a segment whose files could not be renamed is still one of the log's, to be tried again."""
+        doomed = self._segments.all[start:stop]
         self._directory_changed = True
         self._reading.forget()
+        # From the outside in, so that a crash on the way leaves a log without holes.
+        for segment in doomed if start == 0 else reversed(doomed):
+            segment.discard(self.config.file_delete_delay_ms)
+            self._segments.remove(segment)
+            if segment in self._rolled:
+                self._rolled.remove(segment)
 
     # Truncation, by followers
 
@@ -467,6 +475,13 @@ class Log:
         counted. The end offset is read first, then the active segment, then the rolled ones, so that no roll in between
         can hide one.
         """
+        try:
+            return self._sync()
+        except OSError:
+            self.doubtful = True
+            raise
+
+    def _sync(self) -> int:
         self._sync_limit = _NO_SYNC_LIMIT
         end_offset = self.end_offset
         active = self._segments.active
@@ -508,7 +523,7 @@ class Log:
 
         Blocking when clean, and then may run in a thread; no `sync` may be running.
         """
-        if clean and self._untouched_end != self.end_offset:
+        if clean and not self.doubtful and self._untouched_end != self.end_offset:
             active = self._segments.active
             active.seal()
             if len(self.producers) or self.snapshots:

@@ -192,14 +192,25 @@ class Segment:
         self.time_index.truncate(self.time_index.count_up_to(1, relative - 1))
 
     def discard(self, delay_ms: int) -> None:
-        """Rename the files out of the log at once; they are removed after the delay."""
+        """Rename the files out of the log at once; they are removed after the delay.
+
+        On OSError the segment is as it was. Once the log file is gone the segment is gone, whatever becomes of its
+        indexes: the next start finds indexes without a log and removes them.
+        """
+        self._discard_file(LOG_SUFFIX, delay_ms)
         self._storage.files.forget(self)
         self._file = None
-        for suffix in SEGMENT_SUFFIXES:
-            path = self.path(suffix)
-            if self._storage.disk.exists(path):
-                self._storage.disk.rename(path, path + DELETED_SUFFIX)
-                self._storage.trash.add(path + DELETED_SUFFIX, delay_ms)
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            try:
+                self._discard_file(suffix, delay_ms)
+            except OSError as error:
+                logger.warning("%s stays until the next start: %s", self.path(suffix), error)
+
+    def _discard_file(self, suffix: str, delay_ms: int) -> None:
+        path = self.path(suffix)
+        if self._storage.disk.exists(path):
+            self._storage.disk.rename(path, path + DELETED_SUFFIX)
+            self._storage.trash.add(path + DELETED_SUFFIX, delay_ms)
 
     def close(self) -> None:
         self._storage.files.forget(self)

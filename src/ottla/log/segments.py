@@ -41,11 +41,9 @@ class Segments:
         """Where the segment after one that is not the active one begins."""
         return self._bases[bisect_right(self._bases, segment.base_offset)]
 
-    def remove(self, start: int, stop: int) -> list[Segment]:
-        """Take segments out of the list, by their numbers. Returns them."""
-        removed = self.all[start:stop]
-        del self.all[start:stop]
-        del self._bases[start:stop]
+    def remove(self, segment: Segment) -> None:
+        index = self.all.index(segment)
+        del self.all[index]
+        del self._bases[index]
         if self.all:
             self.active = self.all[-1]
-        return removed
