@@ -50,7 +50,7 @@ def test_an_image_of_a_small_cluster() -> None:
     assert image.topic_config("other") == {}
     assert image.default_broker_config() == {"log.retention.ms": "5"}
     assert image.broker_config(1) == {"background.threads": "2"}
-    assert image.group_config("a/b") == {"consumer.session.timeout.ms": "9"}
+    assert image.config(Entity(EntityType.GROUP, "a/b")) == {"consumer.session.timeout.ms": "9"}
     assert (image.controller_id, image.controller_epoch) == (1, 1)
     assert image.cluster_id is not None
     assert [broker.rack for broker in image.brokers.values()] == ["a", "b"]

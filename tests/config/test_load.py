@@ -1,7 +1,7 @@
 import pytest
 
 from ottla.config.definition import ConfigError
-from ottla.config.load import from_environment, from_pairs, parse_properties, static_config
+from ottla.config.load import from_environment, parse_properties, static_config
 
 
 @pytest.mark.parametrize(
@@ -54,16 +54,9 @@ def test_environment() -> None:
     }
 
 
-def test_pairs() -> None:
-    assert from_pairs(["a=1", " b = x=y ", "c="]) == {"a": "1", "b": "x=y", "c": ""}
-    for pair in ("a", "=1", ""):
-        with pytest.raises(ConfigError, match="write key=value"):
-            from_pairs([pair])
-
-
 def test_later_sources_win() -> None:
-    merged = static_config("a=file\nb=file\nc=file", {"KAFKA_B": "env", "KAFKA_C": "env"}, ["c=set"])
-    assert merged == {"a": "file", "b": "env", "c": "set"}
+    merged = static_config("a=file\nb=file", {"KAFKA_B": "env"})
+    assert merged == {"a": "file", "b": "env"}
     assert static_config() == {}
 
 
@@ -71,5 +64,4 @@ def test_an_environment_that_advertises_also_listens() -> None:
     advertised = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:9092, BROKER://[::1]:9093"}
     assert static_config("", advertised)["listeners"] == "PLAINTEXT://0.0.0.0:9092,BROKER://0.0.0.0:9093"
     assert static_config("listeners=PLAINTEXT://:1", advertised)["listeners"] == "PLAINTEXT://:1"
-    assert static_config("", advertised, ["listeners=PLAINTEXT://:2"])["listeners"] == "PLAINTEXT://:2"
     assert "listeners" not in static_config("advertised.listeners=PLAINTEXT://a:1")

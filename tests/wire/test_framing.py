@@ -8,14 +8,16 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
 from ottla.wire import WireError
-from ottla.wire.api import API_VERSIONS, APIS, FETCH, METADATA, PRODUCE
+from ottla.wire.api import API_VERSIONS, APIS, FETCH, HEARTBEAT, METADATA
+from ottla.wire.api.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from ottla.wire.api.heartbeat import HeartbeatResponse
 from ottla.wire.framing import (
     RequestHeader,
     ResponseHeader,
-    frame,
     parse_request_header,
     parse_response_header,
     request_header,
+    response_frame,
     response_header,
 )
 
@@ -101,10 +103,21 @@ def test_an_unknown_api_is_refused() -> None:
         parse_request_header(memoryview(struct.pack(">hhih", 9999, 0, 1, -1)))
 
 
-def test_frame_starts_with_its_length() -> None:
-    assert frame([response_header(PRODUCE.key, 3, 7), b"body"]) == [b"\0\0\0\x08\0\0\0\x07body"]
+def test_a_reply_begins_with_its_length() -> None:
+    reply = HeartbeatResponse(error_code=27)
+    assert response_frame(RequestHeader(HEARTBEAT.key, 0, 7, None, 0), reply) == [
+        bytes.fromhex("00000006 00000007 001b")
+    ]
+    flexible = bytes.fromhex("0000000c 00000007 00 00000000 001b 00")
+    assert response_frame(RequestHeader(HEARTBEAT.key, 4, 7, None, 0), reply) == [flexible]
 
 
-def test_frame_keeps_file_slices_apart() -> None:
+def test_a_reply_keeps_file_slices_apart() -> None:
     slice_ = range(1000)
-    assert frame([b"ab", slice_, b"c", memoryview(b"d")]) == [b"\0\0\x03\xecab", slice_, b"cd"]
+    data = PartitionData(records=slice_)
+    reply = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])])
+    before, kept = response_frame(RequestHeader(FETCH.key, 4, 7, None, 0), reply)
+    assert kept is slice_
+    assert isinstance(before, bytes)
+    assert struct.unpack_from(">ii", before) == (len(before) - 4 + 1000, 7)
+    assert before.endswith(struct.pack(">i", 1000))

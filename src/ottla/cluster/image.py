@@ -121,9 +121,6 @@ class ClusterImage:
     def default_broker_config(self) -> Mapping[str, str]:
         return self.config(DEFAULT_BROKER)
 
-    def group_config(self, group: str) -> Mapping[str, str]:
-        return self.config(Entity(EntityType.GROUP, group))
-
     def advanced(self, changes: Changes) -> "ClusterImage":
         """The image after what `Store.read_changes(image.revision, *IMAGE_PREFIXES)` returned."""
         base = ClusterImage() if changes.complete else self

@@ -101,10 +101,6 @@ def delete_topic_path(topic: str) -> str:
     return f"{DELETE_TOPICS}/{topic}"
 
 
-def offsets_path(group: str) -> str:
-    return f"{CONSUMERS}/{encode_name(group)}/offsets"
-
-
 def offset_path(group: str, topic: str, partition: int) -> str:
     return f"{CONSUMERS}/{encode_name(group)}/offsets/{topic}/{partition}"
 

@@ -1,6 +1,6 @@
-"""Static config from the outside world: server.properties, environment variables, command-line pairs."""
+"""Static config from the outside world: server.properties and environment variables."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from ottla.config.definition import ConfigError
 
@@ -31,16 +31,14 @@ _NOT_CONFIG = frozenset(
 """Variables that start Kafka's JVM or name its release; they are no config keys."""
 
 
-def static_config(
-    properties: str = "", environment: Mapping[str, str] | None = None, pairs: Iterable[str] = ()
-) -> dict[str, str]:
-    """The static layer of a broker: the file's text, then the environment, then key=value pairs; later ones win.
+def static_config(properties: str = "", environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The static layer of a broker: the file's text, then the environment; later ones win.
 
     As in Kafka's container image, an environment that says only what to advertise also says what to listen on: the
     same ports, on every interface.
     """
     from_outside = from_environment(environment or {})
-    config = parse_properties(properties) | from_outside | from_pairs(pairs)
+    config = parse_properties(properties) | from_outside
     if "listeners" not in config and "advertised.listeners" in from_outside:
         config["listeners"] = ",".join(map(_everywhere, from_outside["advertised.listeners"].split(",")))
     return config
@@ -69,16 +67,6 @@ def _key_of_variable(name: str) -> str:
     return "-".join(
         "_".join(part.replace("_", ".") for part in piece.split("__")) for piece in name.lower().split("___")
     )
-
-
-def from_pairs(pairs: Iterable[str]) -> dict[str, str]:
-    found = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.strip():
-            raise ConfigError(name.strip() or "--set", pair, "write key=value")
-        found[name.strip()] = value.strip()
-    return found
 
 
 def parse_properties(text: str) -> dict[str, str]:

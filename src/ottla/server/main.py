@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.definition import ConfigError
-from ottla.config.load import from_environment, parse_properties
+from ottla.config.load import static_config
 from ottla.server.broker import BrokerServer, ShutdownError, StartupError
 from ottla.server.event_loop import new_event_loop
 
@@ -56,7 +56,7 @@ def load_config(
             text = properties.read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise StartupError(f"{properties} cannot be read: {error}") from None
-    settings = parse_properties(text) | from_environment(os.environ)
+    settings = static_config(text, os.environ)
     if data_dir is not None:
         settings["log.dirs"] = str(data_dir)
     if listen is not None:

@@ -7,7 +7,7 @@ fields, except for ApiVersions: its reply must be readable before the two sides 
 """
 
 import struct
-from collections.abc import Sequence, Sized
+from collections.abc import Sized
 from typing import NamedTuple
 
 from ottla.wire.api import API_VERSIONS, APIS
@@ -27,10 +27,7 @@ NO_TAGGED_FIELDS = b"\0"
 _REQUEST_PREFIX = struct.Struct(">hhih")
 """API key, version, correlation id, and the length of the client id."""
 
-_RESPONSE_START = struct.Struct(">ii")
-"""Length of the frame, correlation id."""
-_FLEXIBLE_RESPONSE_START = struct.Struct(">iiB")
-"""The same, and the number of tagged fields."""
+_LENGTH = struct.Struct(">i")
 
 
 class RequestHeader(NamedTuple):
@@ -83,18 +80,9 @@ def response_header(api_key: int, api_version: int, correlation_id: int) -> byte
 
 def response_frame(header: RequestHeader, response: Response) -> list[bytes | Sized]:
     """The whole reply to a request; file slices among its record batches stay as they are, the rest is joined once."""
+    head = response_header(header.api_key, header.api_version, header.correlation_id)
     parts = encode_pieces(response, header.api_version)
-    size = sum(map(len, parts))
-    if _has_tagged_response_header(header.api_key, header.api_version):
-        start = _FLEXIBLE_RESPONSE_START.pack(size + 5, header.correlation_id, 0)
-    else:
-        start = _RESPONSE_START.pack(size + 4, header.correlation_id)
-    return merge_bytes([start, *parts])
-
-
-def frame(parts: Sequence[Sized]) -> list[bytes | Sized]:
-    """The parts of a frame, its length first, neighbouring bytes joined."""
-    return merge_bytes([write_fixed("i", sum(len(part) for part in parts)), *parts])
+    return merge_bytes([_LENGTH.pack(len(head) + sum(map(len, parts))), head, *parts])
 
 
 def _has_tagged_response_header(api_key: int, api_version: int) -> bool:
