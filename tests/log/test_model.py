@@ -59,7 +59,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(timestamps=st.lists(st.integers(0, 100_000), min_size=1, max_size=8), idempotent=st.booleans())
     def append(self, timestamps: list[int], idempotent: bool) -> None:
         item = self._next_batch(timestamps, idempotent)
-        result = self.log.append(item.view, item.headers, self.epoch)
+        result = self.log.append(item.view, item.header, self.epoch)
         assert (result.base_offset, result.last_offset) == (self.end, self.end + len(timestamps) - 1)
         assert not result.duplicate
         self._appended(item)
@@ -72,7 +72,7 @@ class LogMachine(RuleBasedStateMachine):
             parts.append(batch(count, base_offset=offset, leader_epoch=self.epoch))
             offset += count
         data = bytearray(b"".join(part.view for part in parts))
-        self.log.append_as_follower(memoryview(data), [part.headers[0] for part in parts])
+        self.log.append_as_follower(memoryview(data), [part.header for part in parts])
         for part in parts:
             self._appended(part)
 
@@ -90,7 +90,7 @@ class LogMachine(RuleBasedStateMachine):
         if last.header.producer_epoch != self.epoch or last.last < self.start:
             return
         data = memoryview(bytearray(last.data))
-        result = self.log.append(data, [last.header], self.epoch)
+        result = self.log.append(data, last.header, self.epoch)
         assert result.duplicate
         assert (result.base_offset, result.last_offset) == (last.base, last.last)
 
@@ -99,7 +99,7 @@ class LogMachine(RuleBasedStateMachine):
         item = self._next_batch([1, 2, 3], True)
         self.disk.room = room
         with pytest.raises(OSError, match="No space left") as error:
-            self.log.append(item.view, item.headers, self.epoch)
+            self.log.append(item.view, item.header, self.epoch)
         assert error.value.errno == errno.ENOSPC
         self.disk.room = None
 

@@ -35,7 +35,7 @@ class StillClock:
 
 class Batch(NamedTuple):
     view: memoryview
-    headers: list[BatchHeader]
+    header: BatchHeader
 
 
 def batch(
@@ -59,12 +59,12 @@ def batch(
         base_offset=base_offset,
         leader_epoch=leader_epoch,
     )
-    return Batch(memoryview(data), [read_header(data)])
+    return Batch(memoryview(data), read_header(data))
 
 
 def append(log: Log, item: Batch | None = None, leader_epoch: int = 0) -> AppendResult:
     item = item or batch()
-    return log.append(item.view, item.headers, leader_epoch)
+    return log.append(item.view, item.header, leader_epoch)
 
 
 def open_directory(

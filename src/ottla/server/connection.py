@@ -10,15 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.handlers.context import CloseConnectionError
-from ottla.server.dispatch import encode_reply, handle
+from ottla.server.dispatch import Dispatcher, encode_reply
 from ottla.server.frames import FrameError, FrameReader
 from ottla.wire import WireError
 from ottla.wire.api import PRODUCE
 from ottla.wire.schema import Response
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from ottla.env.network import Connection, Part
     from ottla.handlers.context import Broker
     from ottla.wire.framing import RequestHeader
@@ -55,10 +53,10 @@ class ClientConnection:
 
     __slots__ = (
         "_blocked",
-        "_broker",
         "_connection",
+        "_dispatcher",
         "_frames",
-        "_listener",
+        "_monotonic",
         "_on_close",
         "_outbox",
         "_outstanding",
@@ -76,9 +74,9 @@ class ClientConnection:
         scratch: memoryview,
         on_close: Callable[[ClientConnection], None],
     ) -> None:
-        self._broker = broker
         self._connection = connection
-        self._listener = listener
+        self._dispatcher = Dispatcher(broker, listener, connection.local, connection.peer)
+        self._monotonic = broker.clock.monotonic
         self._on_close = on_close
         self._frames = FrameReader(scratch, broker.config.integer("socket.request.max.bytes"))
         self._outstanding: deque[_Slot] = deque()
@@ -86,8 +84,8 @@ class ClientConnection:
         self._waiting_bytes = 0
         self._blocked = False
         self._resting = False
-        self._tasks: set[asyncio.Future[Response | None]] = set()
-        self.last_active = broker.clock.monotonic()
+        self._tasks: set[asyncio.Future[Response | None] | asyncio.Future[bytes]] = set()
+        self.last_active = self._monotonic()
 
     @property
     def peer_host(self) -> str:
@@ -104,7 +102,7 @@ class ClientConnection:
         return self._frames.buffer()
 
     def received(self, count: int) -> None:
-        self.last_active = self._broker.clock.monotonic()
+        self.last_active = self._monotonic()
         self._frames.received(count)
         self._serve()
 
@@ -144,16 +142,19 @@ class ClientConnection:
             self._connection.resume_reading()
 
     def _serve_frames(self) -> None:
-        clock = self._broker.clock
-        end_of_turn = clock.monotonic() + MAX_TURN_SECONDS
+        end_of_turn = 0.0
         while not self._stalled():
             frame = self._frames.next_frame()
             if frame is None:
                 return
             self._serve_frame(frame)
+            if not self._frames.buffered:
+                return
             if self._waiting_bytes > MAX_UNSENT:
                 self._flush()
-            if self._frames.buffered and clock.monotonic() > end_of_turn:
+            now = self._monotonic()
+            end_of_turn = end_of_turn or now + MAX_TURN_SECONDS
+            if now > end_of_turn:
                 self._resting = True
                 asyncio.get_running_loop().call_soon(self._next_turn)
 
@@ -171,41 +172,55 @@ class ClientConnection:
         )
 
     def _serve_frame(self, frame: memoryview) -> None:
-        connection = self._connection
-        header, reply = handle(self._broker, frame, self._listener, connection.local, connection.peer)
-        if reply is None:
-            return
-        if isinstance(reply, Response):
-            parts = self._encode(header, reply)
-            if self._outstanding:
-                slot = _Slot()
-                slot.parts, slot.done = parts, True
-                self._outstanding.append(slot)
-            else:
-                self._outbox += parts
+        encoded = self._dispatcher.handle_fast(frame)
+        if encoded is None:
+            self._serve_slowly(frame)
+        elif isinstance(encoded, bytes):
+            self._reply([encoded])
         else:
-            self._reply_later(header, reply)
+            self._reply_later(None, encoded)
 
-    def _encode(self, header: RequestHeader, reply: Response) -> list[Part]:
-        parts = encode_reply(header, reply)
-        self._waiting_bytes += sum(map(len, parts))
-        return parts
+    def _serve_slowly(self, frame: memoryview) -> None:
+        header, reply = self._dispatcher.handle(frame)
+        if isinstance(reply, Response):
+            self._reply(encode_reply(header, reply))
+        elif reply is not None:
+            self._blocked = header.api_key != PRODUCE.key
+            self._reply_later(header, asyncio.ensure_future(reply))
 
-    def _reply_later(self, header: RequestHeader, reply: Awaitable[Response | None]) -> None:
+    def _reply(self, parts: list[Part]) -> None:
+        self._waiting_bytes += len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        if self._outstanding:
+            slot = _Slot()
+            slot.parts, slot.done = parts, True
+            self._outstanding.append(slot)
+        else:
+            self._outbox += parts
+
+    def _reply_later(
+        self, header: RequestHeader | None, reply: asyncio.Future[Response | None] | asyncio.Future[bytes]
+    ) -> None:
         slot = _Slot()
         self._outstanding.append(slot)
-        self._blocked = header.api_key != PRODUCE.key
-        task = asyncio.ensure_future(reply)
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._complete, header, slot))
+        self._tasks.add(reply)
+        reply.add_done_callback(partial(self._complete, header, slot))
 
-    def _complete(self, header: RequestHeader, slot: _Slot, task: asyncio.Future[Response | None]) -> None:
+    def _complete(
+        self,
+        header: RequestHeader | None,
+        slot: _Slot,
+        task: asyncio.Future[Response | None] | asyncio.Future[bytes],
+    ) -> None:
         self._tasks.discard(task)
         if task.cancelled():
             return
         try:
             reply = task.result()
-            slot.parts = [] if reply is None else self._encode(header, reply)
+            if isinstance(reply, bytes):
+                slot.parts = [reply]
+            elif reply is not None and header is not None:
+                slot.parts = encode_reply(header, reply)
+            self._waiting_bytes += sum(map(len, slot.parts))
         except CloseConnectionError as error:
             self._hang_up(str(error))
             return
@@ -228,7 +243,7 @@ class ClientConnection:
     def _flush(self) -> None:
         if self._outbox:
             parts, self._outbox = self._outbox, []
-            self._waiting_bytes -= sum(map(len, parts))
+            self._waiting_bytes -= len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
             self._connection.send(parts)
 
     def _hang_up(self, reason: str) -> None:
