@@ -31,7 +31,7 @@ def test_offsets_and_epoch_are_set_in_place() -> None:
     log = a_log()
     append(log, batch(3))
     item = batch(2)
-    assert append(log, item, leader_epoch=4) == (3, 4, False, NOW_MS, 0)
+    assert append(log, item, leader_epoch=4) == (3, 4, False)
     stored = read_header(item.view)
     assert (stored.base_offset, stored.partition_leader_epoch) == (3, 4)
     assert content(log.read(3, 1000, 5)) == bytes(item.view)
@@ -57,7 +57,7 @@ def test_a_duplicate_is_answered_with_the_original() -> None:
     append(log, first)
     append(log, batch(1, producer_id=9, producer_epoch=0, base_sequence=2))
     again = batch(2, producer_id=9, producer_epoch=0, base_sequence=0, timestamp=NOW_MS + 5)
-    assert append(log, again) == (4, 5, True, NOW_MS + 5, 0)
+    assert append(log, again) == (4, 5, True)
     assert log.end_offset == 7
     with pytest.raises(KafkaError) as error:
         append(log, batch(1, producer_id=9, producer_epoch=0, base_sequence=4))

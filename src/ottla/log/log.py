@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ottla.model import TopicPartition
     from ottla.records.header import BatchHeader
 
-__all__ = ["AppendResult", "Log", "LogRead", "SegmentInfo"]
+__all__ = ["Log", "LogRead", "SegmentInfo"]
 
 logger = logging.getLogger("ottla.log")
 
@@ -43,15 +43,6 @@ _RECALLED_BYTES = 16 << 20
 
 _NO_SYNC_LIMIT = 2**63 - 1
 _TOUCHED = -1
-
-
-class AppendResult(NamedTuple):
-    base_offset: int
-    last_offset: int
-    duplicate: bool
-    timestamp: int
-    """The largest timestamp appended; of the original, for a duplicate."""
-    log_start_offset: int
 
 
 class SegmentInfo(NamedTuple):
@@ -133,26 +124,23 @@ class Log:
 
     # Appending
 
-    def append(self, batch: memoryview, header: BatchHeader, leader_epoch: int) -> AppendResult:
-        """Append as the leader: give the batch its offset and epoch, in place, and write it.
+    def append(self, batch: memoryview, header: BatchHeader, leader_epoch: int) -> AppendedBatch | None:
+        """Append as the leader: give the batch the next offsets and the epoch, in place, and write it.
 
-        The batch was validated and `header` is its own. Raises KafkaError when an idempotent producer's sequence
-        does not fit, and OSError when it cannot be written; either way log and batch are as they were.
+        The batch was validated and `header` is its own. Returns the original, with nothing appended, for a duplicate.
+        Raises KafkaError when an idempotent producer's sequence does not fit, and OSError when the batch cannot be
+        written; either way the log is as it was, and usable.
         """
         if header.producer_id >= 0:
-            duplicate = self._check_producer(header)
-            if duplicate is not None:
-                return self._repeat(duplicate)
+            original = self._check_producer(header)
+            if original is not None:
+                return original
         base_offset = self.end_offset
         assign(batch, header, base_offset, leader_epoch)
-        try:
-            self._write(batch, header, base_offset)
-        except OSError:
-            assign(batch, header, header.base_offset, header.partition_leader_epoch)
-            raise
+        self._write(batch, header, base_offset)
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, base_offset)
-        return AppendResult(base_offset, self.end_offset - 1, False, header.max_timestamp, self.log_start_offset)
+        return None
 
     def _check_producer(self, header: BatchHeader) -> AppendedBatch | None:
         """The original, if the batch is a duplicate. Raises KafkaError."""
@@ -221,10 +209,10 @@ class Log:
     def _must_roll(self, segment: Segment, size: int, last_offset: int, timestamp: int) -> bool:
         if last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
             return True
-        if segment.size == 0:
+        used, config = segment.size, self.config
+        if used == 0:
             return False
-        config = self.config
-        if segment.size + size > config.segment_bytes or segment.indexes_are_full:
+        if used + size > config.segment_bytes or segment.indexes_are_full:
             return True
         first = segment.first_timestamp
         waited = timestamp - first if first >= 0 else self._storage.clock.time_ms() - segment.created_ms
@@ -234,11 +222,6 @@ class Log:
         """`segment.jitter.ms` keeps partitions from rolling all at once. Any spread will do: it need not be random."""
         limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
         return zlib.crc32(b"%s %d" % (self.path.encode(), segment.base_offset)) % limit if limit > 0 else 0
-
-    def _repeat(self, original: AppendedBatch) -> AppendResult:
-        return AppendResult(
-            original.first_offset, original.last_offset, True, original.timestamp, self.log_start_offset
-        )
 
     def roll(self, base_offset: int | None = None) -> None:
         """Seal the active segment and begin a new one at the end of the log. On OSError the log is as it was."""

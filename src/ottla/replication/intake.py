@@ -28,20 +28,17 @@ def prepare(records: memoryview, config: TopicConfig, now_ms: int) -> tuple[memo
     """The one batch to append, and its header. Raises KafkaError; the view may be another than the one given."""
     try:
         header = validate_batch(records)
-        if config.takes_batches_as_they_are and _is_ordinary(header, config, now_ms):
+        if (
+            # Fast path, for nearly every batch: `_conform` would find nothing to refuse and nothing to change.
+            config.takes_batches_as_they_are
+            and len(records) <= config.largest_batch
+            and header.base_timestamp <= header.max_timestamp <= now_ms + config.message_timestamp_after_max_ms
+            and header.base_timestamp >= now_ms - config.message_timestamp_before_max_ms
+        ):
             return records, header
         return _conform(records, header, config, now_ms)
     except InvalidBatch as error:
         raise KafkaError(error.code, str(error)) from None
-
-
-def _is_ordinary(header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
-    """Fast path, true for nearly every batch: `_conform` would find nothing to refuse and nothing to change."""
-    return (
-        header.size <= config.largest_batch
-        and header.base_timestamp <= header.max_timestamp <= now_ms + config.message_timestamp_after_max_ms
-        and header.base_timestamp >= now_ms - config.message_timestamp_before_max_ms
-    )
 
 
 def _conform(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ottla.env.background import Background
     from ottla.env.clock import Clock, Timer
     from ottla.log.log import Log, LogRead
+    from ottla.log.producers import AppendedBatch
     from ottla.model import TopicId, TopicPartition
     from ottla.replication.waiting import DataWaiter
 
@@ -116,21 +117,26 @@ class Partition:
         """Append the batch of a Produce request. Raises KafkaError, with nothing appended."""
         if self._offline:
             raise self._is_offline()
-        config = self.config
+        config, log_ = self.config, self.log
         batch, header = prepare(records, config, self._clock.time_ms())
+        base_offset = log_.end_offset
         try:
-            result = self.log.append(batch, header, self.leader_epoch)
+            original = log_.append(batch, header, self.leader_epoch)
         except OSError as error:
             log.error("%s: %s; the append is refused, what is stored stays readable", self.topic_partition, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log cannot be written: {error}") from error
-        if not result.duplicate:
-            wait = self._after_append(header.size)
-        elif result.last_offset >= self.high_watermark:
-            wait = self._wait_for_sync(result.last_offset + 1, 0)
-        else:
-            wait = None
-        time = result.timestamp if config.log_append_time else NO_TIMESTAMP
-        return Appended(result.base_offset, time, self.log.log_start_offset, wait)
+        if original is not None:
+            return self._repeat(original)
+        wait = self._after_append(len(batch))
+        time = header.max_timestamp if config.log_append_time else NO_TIMESTAMP
+        return Appended(base_offset, time, log_.log_start_offset, wait)
+
+    def _repeat(self, original: AppendedBatch) -> Appended:
+        """Answer a duplicate as the original was, or will be, answered."""
+        end = original.last_offset + 1
+        wait = self._wait_for_sync(end, 0) if end > self.high_watermark else None
+        time = original.timestamp if self.config.log_append_time else NO_TIMESTAMP
+        return Appended(original.first_offset, time, self.log.log_start_offset, wait)
 
     def _after_append(self, size: int) -> asyncio.Future[None] | None:
         """Commit what was appended, or start what commits it. The future is the appender's own."""

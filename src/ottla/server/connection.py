@@ -19,6 +19,7 @@ from ottla.wire.schema import Response
 if TYPE_CHECKING:
     from ottla.env.network import Connection, Part
     from ottla.handlers.context import Broker
+    from ottla.server.buffers import Buffers
     from ottla.wire.framing import RequestHeader
 
 log = logging.getLogger("ottla.server")
@@ -60,9 +61,11 @@ class ClientConnection:
         "_on_close",
         "_outbox",
         "_outstanding",
+        "_paused",
         "_resting",
         "_tasks",
         "_waiting_bytes",
+        "buffer",
         "last_active",
     )
 
@@ -71,19 +74,21 @@ class ClientConnection:
         broker: Broker,
         connection: Connection,
         listener: str,
-        scratch: memoryview,
+        buffers: Buffers,
         on_close: Callable[[ClientConnection], None],
     ) -> None:
         self._connection = connection
         self._dispatcher = Dispatcher(broker, listener, connection.local, connection.peer)
         self._monotonic = broker.clock.monotonic
         self._on_close = on_close
-        self._frames = FrameReader(scratch, broker.config.integer("socket.request.max.bytes"))
+        self._frames = FrameReader(buffers, broker.config.integer("socket.request.max.bytes"))
+        self.buffer = self._frames.buffer
         self._outstanding: deque[_Slot] = deque()
         self._outbox: list[Part] = []
         self._waiting_bytes = 0
         self._blocked = False
         self._resting = False
+        self._paused = False
         self._tasks: set[asyncio.Future[Response | None] | asyncio.Future[bytes]] = set()
         self.last_active = self._monotonic()
 
@@ -98,16 +103,13 @@ class ClientConnection:
         """
         return not self._outstanding or self._frames.buffered > 0
 
-    def buffer(self) -> memoryview:
-        return self._frames.buffer()
-
     def received(self, count: int) -> None:
-        self.last_active = self._monotonic()
+        self.last_active = now = self._monotonic()
         self._frames.received(count)
-        self._serve()
+        self._serve(now)
 
     def drained(self) -> None:
-        self._serve()
+        self._serve(self._monotonic())
 
     def closed(self) -> None:
         self._blocked = True  # for good: what has arrived and was not served yet is of no use any more
@@ -121,10 +123,10 @@ class ClientConnection:
     def close(self) -> None:
         self._connection.close()
 
-    def _serve(self) -> None:
+    def _serve(self, now: float) -> None:
         """Serve the whole requests that have arrived, then send their replies at once."""
         try:
-            self._serve_frames()
+            self._serve_frames(now + MAX_TURN_SECONDS)
         except (FrameError, WireError, CloseConnectionError) as error:
             self._hang_up(str(error))
             return
@@ -137,12 +139,13 @@ class ClientConnection:
         self._flush()
         # A waiting client that has sent nothing more is still read, so that its hanging up is noticed.
         if self._frames.buffered and self._stalled():
+            self._paused = True
             self._connection.pause_reading()
-        else:
+        elif self._paused:
+            self._paused = False
             self._connection.resume_reading()
 
-    def _serve_frames(self) -> None:
-        end_of_turn = 0.0
+    def _serve_frames(self, end_of_turn: float) -> None:
         while not self._stalled():
             frame = self._frames.next_frame()
             if frame is None:
@@ -152,15 +155,13 @@ class ClientConnection:
                 return
             if self._waiting_bytes > MAX_UNSENT:
                 self._flush()
-            now = self._monotonic()
-            end_of_turn = end_of_turn or now + MAX_TURN_SECONDS
-            if now > end_of_turn:
+            if self._monotonic() > end_of_turn:
                 self._resting = True
                 asyncio.get_running_loop().call_soon(self._next_turn)
 
     def _next_turn(self) -> None:
         self._resting = False
-        self._serve()
+        self._serve(self._monotonic())
 
     def _stalled(self) -> bool:
         return (
@@ -168,7 +169,7 @@ class ClientConnection:
             or self._resting
             or len(self._outstanding) >= MAX_OUTSTANDING
             or self._waiting_bytes > MAX_UNSENT
-            or self._connection.unsent() > MAX_UNSENT
+            or self._connection.unsent > MAX_UNSENT
         )
 
     def _serve_frame(self, frame: memoryview) -> None:
@@ -238,7 +239,7 @@ class ClientConnection:
             self._outbox += self._outstanding.popleft().parts
         self._blocked = self._blocked and bool(self._outstanding)
         self._flush()
-        self._serve()
+        self._serve(self._monotonic())
 
     def _flush(self) -> None:
         if self._outbox:
