@@ -23,6 +23,7 @@ from ottla.wire.framing import response_frame
 from ottla.wire.primitives import WireError, read_varint, write_varint
 
 if TYPE_CHECKING:
+    from ottla.env.network import Part
     from ottla.handlers.context import Broker
     from ottla.model import TopicId
     from ottla.wire.api.produce import ProduceRequest
@@ -152,8 +153,8 @@ class ProduceAgain:
         shape = _Shape(frame, index_at, header, name, topic_id, request.acks)
         return shape if _rest(shape, frame) == data.records else None
 
-    def serve(self, frame: memoryview) -> bytes | asyncio.Future[bytes] | None:
-        """The encoded reply, empty for acks=0, now or later; None for a request that must take the slow way."""
+    def serve(self, frame: memoryview) -> list[Part] | asyncio.Future[list[Part]] | None:
+        """The reply, empty for acks=0, now or later; None for a request that must take the slow way."""
         for shape in self._shapes:
             try:
                 call, correlation_id, head, index = shape.unpack_from(frame)
@@ -167,23 +168,23 @@ class ProduceAgain:
 
     def _append(
         self, shape: _Shape, correlation_id: int, index: int, records: memoryview
-    ) -> bytes | asyncio.Future[bytes] | None:
+    ) -> list[Part] | asyncio.Future[list[Part]] | None:
         try:
             partition = self._broker.replicas.leader_of(shape.topic, index)
             if shape.topic_id is not None and shape.topic_id != partition.topic_id:
                 return None
             appended = partition.append(records)
         except KafkaError as error:
-            return shape.refuse(correlation_id, index, error)
+            return [shape.refuse(correlation_id, index, error)]
         if shape.acks == 0:
-            return b""
+            return []
         base_offset, time, start, wait = appended
         reply = shape.pack(
             shape.reply_size, correlation_id, shape.before, index, 0, base_offset, time, start, shape.after
         )
         if wait is None:
-            return reply
-        stored: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+            return [reply]
+        stored: asyncio.Future[list[Part]] = asyncio.get_running_loop().create_future()
         wait.add_done_callback(partial(_stored, stored, shape, correlation_id, index, reply))
         return stored
 
@@ -202,7 +203,7 @@ def _rest(shape: _Shape, frame: memoryview) -> memoryview | None:
 
 
 def _stored(
-    stored: asyncio.Future[bytes],
+    stored: asyncio.Future[list[Part]],
     shape: _Shape,
     correlation_id: int,
     index: int,
@@ -214,4 +215,4 @@ def _stored(
         return
     if isinstance(error, KafkaError):
         reply = shape.refuse(correlation_id, index, error)
-    stored.set_result(reply)
+    stored.set_result([reply])

@@ -89,7 +89,7 @@ class ClientConnection:
         self._blocked = False
         self._resting = False
         self._paused = False
-        self._tasks: set[asyncio.Future[Response | None] | asyncio.Future[bytes]] = set()
+        self._tasks: set[asyncio.Future[Response | None] | asyncio.Future[list[Part]]] = set()
         self.last_active = self._monotonic()
 
     @property
@@ -173,13 +173,14 @@ class ClientConnection:
         )
 
     def _serve_frame(self, frame: memoryview) -> None:
-        encoded = self._dispatcher.handle_fast(frame)
-        if encoded is None:
+        parts = self._dispatcher.handle_fast(frame)
+        if parts is None:
             self._serve_slowly(frame)
-        elif isinstance(encoded, bytes):
-            self._reply([encoded])
+        elif isinstance(parts, list):
+            self._reply(parts)
         else:
-            self._reply_later(None, encoded)
+            self._blocked = frame[1] != PRODUCE.key
+            self._reply_later(None, parts)
 
     def _serve_slowly(self, frame: memoryview) -> None:
         header, reply = self._dispatcher.handle(frame)
@@ -199,7 +200,7 @@ class ClientConnection:
             self._outbox += parts
 
     def _reply_later(
-        self, header: RequestHeader | None, reply: asyncio.Future[Response | None] | asyncio.Future[bytes]
+        self, header: RequestHeader | None, reply: asyncio.Future[Response | None] | asyncio.Future[list[Part]]
     ) -> None:
         slot = _Slot()
         self._outstanding.append(slot)
@@ -210,15 +211,15 @@ class ClientConnection:
         self,
         header: RequestHeader | None,
         slot: _Slot,
-        task: asyncio.Future[Response | None] | asyncio.Future[bytes],
+        task: asyncio.Future[Response | None] | asyncio.Future[list[Part]],
     ) -> None:
         self._tasks.discard(task)
         if task.cancelled():
             return
         try:
             reply = task.result()
-            if isinstance(reply, bytes):
-                slot.parts = [reply]
+            if isinstance(reply, list):
+                slot.parts = reply
             elif reply is not None and header is not None:
                 slot.parts = encode_reply(header, reply)
             self._waiting_bytes += sum(map(len, slot.parts))

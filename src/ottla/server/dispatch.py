@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING, cast
 
 from ottla.handlers.api_versions import unsupported_version
 from ottla.handlers.context import Broker, CloseConnectionError, Context, Reply
+from ottla.handlers.fetch_again import FetchAgain
 from ottla.handlers.produce_again import ProduceAgain
 from ottla.handlers.registry import HANDLERS, Served
 from ottla.wire import WireError
-from ottla.wire.api import API_VERSIONS, JOIN_GROUP, PRODUCE, SYNC_GROUP
+from ottla.wire.api import API_VERSIONS, FETCH, JOIN_GROUP, PRODUCE, SYNC_GROUP
+from ottla.wire.api.fetch import FetchRequest
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.codec import decode
 from ottla.wire.framing import RequestHeader, parse_request_header, response_frame
 
 if TYPE_CHECKING:
+    import asyncio
+
     from ottla.env.network import Address, Part
     from ottla.wire.schema import Response
 
@@ -34,7 +38,7 @@ class UnfitReplyError(Exception):
 class Dispatcher:
     """Finds the handlers for the requests of one connection. Both ways raise CloseConnectionError to hang up."""
 
-    __slots__ = ("_broker", "_listener", "_local", "_peer", "_produce_again", "handle_fast")
+    __slots__ = ("_broker", "_fetch_again", "_listener", "_local", "_peer", "_produce_again")
 
     def __init__(self, broker: Broker, listener: str, local: Address, peer: Address) -> None:
         self._broker = broker
@@ -42,8 +46,14 @@ class Dispatcher:
         self._local = local
         self._peer = peer
         self._produce_again = ProduceAgain(broker)
-        self.handle_fast = self._produce_again.serve
-        """Fast path, to be tried before `handle`: an encoded reply, or None."""
+        self._fetch_again = FetchAgain(broker)
+
+    def handle_fast(self, request: memoryview) -> list[Part] | asyncio.Future[list[Part]] | None:
+        """Fast path, to be tried before `handle`: an encoded reply, now or later, or None."""
+        key = request[1] if len(request) > 1 else -1
+        if key == PRODUCE.key:
+            return self._produce_again.serve(request)
+        return self._fetch_again.serve(request) if key == FETCH.key else None
 
     def handle(self, request: memoryview) -> tuple[RequestHeader, Reply]:
         """Run the handler a request asks for. Raises WireError when it cannot be read."""
@@ -55,6 +65,8 @@ class Dispatcher:
         message, _ = decode(served.request, request, header.api_version, header.body_position)
         if isinstance(message, ProduceRequest):
             self._produce_again.learn(request, header, message)
+        elif isinstance(message, FetchRequest):
+            self._fetch_again.learn(request, header, message)
         context = Context(header.api_key, header.api_version, header.client_id, self._listener, self._local, self._peer)
         return header, served.handle(self._broker, context, message)
 
