@@ -4,47 +4,62 @@ import argparse
 import resource
 import signal
 import sys
+import time
 from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench import kafka, report
-from bench.case import FULL, QUICK, Case
 from bench.machine import this_machine
-from bench.run import Results, run, steps
+from bench.results import Results, load
+from bench.run import expected_seconds, run
 from bench.workloads import FAMILIES
 
-_DOCS = "docs"
+_DOCS = Path("docs")
+_RAW = Path("build/bench")
 _REPEATS = 3
+_PRIOR_SECONDS = 60.0
+"""How much of the expectation the pace of a run has to outweigh."""
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> int:
     arguments = _parse()
     console = Console(stderr=True)
+    if arguments.report:
+        return _show(load(arguments.report), arguments.output, console)
     problem = kafka.missing()
     if problem:
         console.print(f"{problem}.")
         return 1
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in _ENDINGS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
     _raise_file_limit()
-    scale = QUICK if arguments.quick else FULL
-    repeats = arguments.repeats or (1 if arguments.quick else _REPEATS)
     families = [arguments.only] if arguments.only else list(FAMILIES)
-    cases = [case for family in families for case in FAMILIES[family](scale)]
+    repeats = arguments.repeats or (1 if arguments.quick else _REPEATS)
+    results = Results(this_machine(), families, repeats, arguments.quick)
+    raw = _RAW / f"{arguments.only or 'all'}.json"
     try:
-        results = _run_with_progress(console, cases, repeats, arguments.quick)
+        _run_with_progress(console, results)
     except KeyboardInterrupt:
         console.print("Stopped; brokers are down and their data is gone.")
         return 130
-    rows = results.rows(cases)
-    report.print_table(Console(width=None if sys.stdout.isatty() else 200), rows)
+    finally:
+        results.save(raw)
+        console.print(f"Raw results: {raw}")
+    whole_run = not arguments.only and not arguments.quick
+    return _show(results, arguments.output or (_DOCS if whole_run else None), console)
+
+
+def _show(results: Results, output: Path | None, console: Console) -> int:
+    report.print_tables(Console(width=None if sys.stdout.isatty() else 200), results.rows)
     for failure in results.failures:
         console.print(f"failed: {failure}", style="red", markup=False, highlight=False, soft_wrap=True)
-    output = _output(arguments)
     if output is not None:
-        report.write(output, rows, results.measurements, this_machine(), 5 * scale.seconds, repeats)
+        report.write(output, results)
         console.print(f"Written: {output / report.PAGE}")
     return 1 if results.failures else 0
 
@@ -56,35 +71,44 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="tiny loads, to see that it works; the numbers mean little"
     )
-    parser.add_argument("--output", type=Path, help=f"where to write {report.PAGE} (default {_DOCS}, for a whole run)")
+    parser.add_argument(
+        "--output", type=Path, help=f"where to write {report.PAGE} and its plots (default {_DOCS}, for a whole run)"
+    )
+    parser.add_argument("--report", type=Path, metavar="FILE", help="run nothing; show the raw results of an older run")
     return parser.parse_args()
 
 
-def _output(arguments: argparse.Namespace) -> Path | None:
-    chosen: Path | None = arguments.output
-    return chosen or (None if arguments.only or arguments.quick else Path(_DOCS))
-
-
-def _run_with_progress(console: Console, cases: list[Case], repeats: int, quick: bool) -> Results:
+def _run_with_progress(console: Console, results: Results) -> None:
     columns = (
         BarColumn(bar_width=24),
-        MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
         TextColumn("{task.description}"),
     )
+    total = expected_seconds(results.cases, results.repeats)
+    began = time.monotonic()
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("", total=sum(steps(case, repeats) for case in cases))
-        return run(
-            cases,
-            repeats,
-            QUICK if quick else FULL,
-            lambda text: progress.update(task, description=text),
-            lambda: progress.advance(task),
-        )
+        task = progress.add_task("", total=total, left=_left(0.0, total, 0.0))
+
+        def advance(seconds: float) -> None:
+            progress.advance(task, seconds)
+            done = progress.tasks[task].completed
+            progress.update(task, left=_left(done, total, time.monotonic() - began))
+
+        run(results, lambda text: progress.update(task, description=text), advance)
+
+
+def _left(done: float, total: float, elapsed: float) -> str:
+    """The rest of what was expected, at the pace of this run so far."""
+    pace = (elapsed + _PRIOR_SECONDS) / (done + _PRIOR_SECONDS)
+    minutes = round((total - done) * pace / 60)
+    return f"about {minutes} min left" if minutes else "less than a minute left"
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """A polite kill ends like Ctrl-C: through the `with` blocks that stop the brokers."""
+    """End through the `with` blocks that stop the brokers, which a second Ctrl-C must not cut short."""
+    for each in _ENDINGS:
+        signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

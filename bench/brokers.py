@@ -3,14 +3,13 @@
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench import wire
@@ -19,11 +18,14 @@ from bench.measurement import KAFKA, NULL, NULL_FSYNC, OTTLA
 from bench.usage import Usage, cpu_seconds_of, usage_of
 
 START_TIMEOUT = 90.0
-STOP_TIMEOUT = 60.0
 _ROOT = Path(__file__).parent.parent
 _LOG_TAIL = 2000
+_REST_SECONDS = 0.2
+_REST_SHARE = 0.15
+"""Of a core, below which brokers count as idle."""
+_REST_TIMEOUT = 20.0
 
-SETTINGS = {"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.ms": "1000"}
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.ms": "500"}
 """Set on both sides: no waiting for more group members, and a deleted topic leaves the disk before it fills up."""
 
 
@@ -46,7 +48,6 @@ class Broker:
     log: Path
     started: float
     """`time.perf_counter()` just before the process was started."""
-    stopped: bool = field(default=False)
 
     def usage(self) -> Usage:
         self.check()
@@ -70,17 +71,9 @@ class Broker:
             time.sleep(0.02)
 
     def stop(self) -> None:
-        """End this process, and no other: politely first, since both brokers write their state when they stop."""
-        if self.stopped:
-            return
-        self.stopped = True
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(STOP_TIMEOUT)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        """End this process, and no other: at once, since what it would still write is about to be removed."""
+        self.process.kill()
+        self.process.wait()
 
     def _log_tail(self) -> str:
         return self._output()[-_LOG_TAIL:]
@@ -167,7 +160,16 @@ def free_port() -> int:
         return port
 
 
-def settle(seconds: float) -> None:
-    """Until deleted topics have left the disk and dirty pages are written, so that nobody pays for another's data."""
+def settle(seconds: float, running: Sequence[Broker]) -> None:
+    """Until deleted topics have left the disk, dirty pages are written and all brokers are at rest.
+
+    So nobody pays for another's data, nor for what another still has to do.
+    """
     time.sleep(seconds)
     os.sync()
+    deadline = time.monotonic() + _REST_TIMEOUT
+    while time.monotonic() < deadline:
+        before = sum(broker.cpu_seconds() for broker in running)
+        time.sleep(_REST_SECONDS)
+        if sum(broker.cpu_seconds() for broker in running) - before <= _REST_SECONDS * _REST_SHARE:
+            return

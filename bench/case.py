@@ -24,8 +24,11 @@ class Scale:
     seconds: float
     """For the loads that send for a fixed time."""
     warmup_seconds: float
+    """Of each such load, before its window opens."""
+    jit_seconds: float
+    """For which a shared broker serves raw requests before its first case."""
     settle_seconds: float
-    """Between measurements."""
+    """Between measurements, at least."""
     idle_seconds: float
     """How long an idle broker is left alone before or while it is looked at."""
     counts: tuple[int, int, int]
@@ -34,25 +37,16 @@ class Scale:
     def records(self, size: int) -> int:
         return min(self.payload_bytes // size, self.most_records)
 
-    def for_warm_up(self) -> "Scale":
-        """A quarter of the load, for the pass that nobody measures, but long enough that something is answered."""
-        return replace(
-            self,
-            payload_bytes=self.payload_bytes // 4,
-            most_records=self.most_records // 4,
-            trips=self.trips // 4,
-            seconds=max(1.0, self.seconds / 4),
-        )
-
 
 FULL = Scale(
-    payload_bytes=600_000_000,
-    most_records=3_000_000,
-    trips=10_000,
-    seconds=5.0,
-    warmup_seconds=1.0,
-    settle_seconds=2.0,
-    idle_seconds=5.0,
+    payload_bytes=150_000_000,
+    most_records=800_000,
+    trips=5_000,
+    seconds=2.5,
+    warmup_seconds=0.5,
+    jit_seconds=30.0,
+    settle_seconds=0.6,
+    idle_seconds=2.0,
     counts=(10, 1000, 5000),
 )
 QUICK = Scale(
@@ -61,6 +55,7 @@ QUICK = Scale(
     trips=300,
     seconds=0.8,
     warmup_seconds=0.1,
+    jit_seconds=2.0,
     settle_seconds=0.0,
     idle_seconds=0.5,
     counts=(10, 50, 200),
@@ -69,6 +64,9 @@ QUICK = Scale(
 Measure = Callable[[Broker, Scale], Mapping[str, float]]
 """Returns a value for the name of each metric."""
 Prepare = Callable[[Broker, Scale], None]
+
+WARMED_UP = "warmed up"
+"""The shape of the requests that every shared broker has served before its first case."""
 
 
 def _nothing(broker: Broker, scale: Scale) -> None:
@@ -86,9 +84,16 @@ class Case:
     """Needs a broker that has done nothing yet, instead of the warm ones that most cases share."""
     wait: bool = True
     """Whether a fresh broker has to be ready before `measure` is called."""
+    shape: str = ""
+    """Cases of one shape have a broker do the same work, so that one unmeasured pass serves them all."""
+    pass_seconds: float = 5.0
+    """About how long a pass takes, which only the estimate of the time left needs to know."""
     prepare: Prepare = _nothing
     """Once for each broker before all passes, for example to fill a topic that every pass reads."""
     clean: Prepare = _nothing
+
+    def __str__(self) -> str:
+        return f"{self.family}: {self.name}"
 
 
 _names = itertools.count()
@@ -143,7 +148,7 @@ def warm_up(broker: Broker, scale: Scale) -> None:
         return
     with new_topic(broker, 16) as topic:
         small = raw_load(broker, scale, "produce", topic, connections=16, in_flight=16, partitions=16)
-        small = replace(small, warmup_seconds=0.0, seconds=2 * scale.seconds)
+        small = replace(small, warmup_seconds=0.0, seconds=0.4 * scale.jit_seconds)
         sent = generator.run(small).requests
         generator.run(replace(small, kind="fetch", partitions=min(16, sent)))
-        generator.run(replace(small, connections=4, in_flight=20, batch_bytes=16_384, seconds=scale.seconds))
+        generator.run(replace(small, connections=4, in_flight=20, batch_bytes=16_384, seconds=small.seconds / 2))

@@ -30,7 +30,9 @@ class Channel:
     def __init__(
         self, bootstrap: str, poller: select.epoll, topic: str, *, fetches: bool, least_bytes: int = 0
     ) -> None:
-        self.socket = socket.create_connection(wire.address(bootstrap))
+        client = wire.Client(bootstrap)
+        client.hello()  # A broker that has answered has accepted: thousands at once would overflow its backlog.
+        self.socket = client.socket
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setblocking(False)
         self.sent_at: deque[int] = deque()

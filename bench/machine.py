@@ -22,13 +22,14 @@ class Machine:
     kafka: str
     ottla: str
     librdkafka: str
+    confluent_kafka: str
 
     def lines(self) -> list[str]:
         return [
             f"{self.cores} cores of {self.cpu}, {self.memory_gigabytes:.0f} GB of memory, {self.kernel}",
             f"Apache Kafka {self.kafka} on Java {self.java}",
             f"Ottla {self.ottla} on CPython {self.python}",
-            f"librdkafka {self.librdkafka}, through confluent-kafka {package_version('confluent-kafka')}",
+            f"librdkafka {self.librdkafka}, through confluent-kafka {self.confluent_kafka}",
         ]
 
 
@@ -43,6 +44,7 @@ def this_machine() -> Machine:
         kafka=kafka.version(),
         ottla=package_version("ottla"),
         librdkafka=_librdkafka_version(),
+        confluent_kafka=package_version("confluent-kafka"),
     )
 
 

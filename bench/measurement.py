@@ -23,14 +23,16 @@ class Unit(StrEnum):
     MEGABYTES = "MB"
     KILOBYTES_EACH = "KB each"
     MICROSECONDS_PER_SECOND_EACH = "CPU us/s each"
+    TIMES = "times"
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What the ratio of Ottla to the reference has to reach, or must not exceed."""
+    """What the ratio of Ottla to the reference has to reach, or must not exceed. Many rows may share one."""
 
     limit: float
     at_least: bool
+    what: str
 
     def met_by(self, ratio: float) -> bool:
         return ratio >= self.limit if self.at_least else ratio <= self.limit
@@ -39,12 +41,12 @@ class Bar:
         return f"{'at least' if self.at_least else 'at most'} {_fraction(self.limit)}"
 
 
-def at_least(limit: float) -> Bar:
-    return Bar(limit, at_least=True)
+def at_least(limit: float, what: str) -> Bar:
+    return Bar(limit, at_least=True, what=what)
 
 
-def at_most(limit: float) -> Bar:
-    return Bar(limit, at_least=False)
+def at_most(limit: float, what: str) -> Bar:
+    return Bar(limit, at_least=False, what=what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ class Summary:
 
     median: float
     spread: float
-    """The distance from the lowest to the highest repeat, as a part of the median."""
+    """How far the farthest repeat is from the median, as a part of it."""
     repeats: int
 
 
@@ -82,7 +84,7 @@ def summarize(values: Iterable[float]) -> Summary:
     if not ordered:
         raise ValueError("no repeats to summarize")
     middle = median(ordered)
-    spread = (ordered[-1] - ordered[0]) / abs(middle) if middle else 0.0
+    spread = max(ordered[-1] - middle, middle - ordered[0]) / abs(middle) if middle else 0.0
     return Summary(middle, spread, len(ordered))
 
 
@@ -109,6 +111,11 @@ class Row:
         if self.reference is None or self.ottla is None or self.reference.median <= 0:
             return None
         return self.ottla.median / self.reference.median
+
+    @property
+    def target(self) -> float | None:
+        """The value of Ottla's that would just meet the bar."""
+        return self.metric.bar.limit * self.reference.median if self.metric.bar and self.reference else None
 
     @property
     def met(self) -> bool | None:

@@ -1,8 +1,6 @@
-"""The table, the page and the plots: three views of the same rows."""
+"""The tables, the page and the plots: views of the same rows."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 
@@ -10,41 +8,76 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.charts import Group, bar_chart
-from bench.machine import Machine
-from bench.measurement import KAFKA, Measurement, Row, Summary, Unit
+from bench.measurement import KAFKA, Bar, Row, Summary, Unit
+from bench.results import Results
 
 PAGE = "benchmarks.md"
 PLOTS = "benchmarks"
 HEADINGS = ("what", "unit", "Kafka", "Ottla", "ratio", "bar", "met")
+BAR_HEADINGS = ("what", "bar", "measured ratio", "met?")
 
 METHOD = """\
-How it was measured: both brokers run on the same machine at the same time and take the load in turn, case by case; who
-goes first changes with every repeat, and dirty pages are written out in between. Apache Kafka runs as one KRaft node
-that is broker and controller, with the JVM flags of its own start script (1 GB heap, G1). Both run with their
-defaults, except that groups do not wait for more members (`group.initial.rebalance.delay.ms=0`) and that deleted
-segments leave the disk after a second. Before anything is measured, each broker serves small and large requests for
-{warmup:.0f} s, so that the JIT compiler has seen them, and every case starts with an unmeasured pass of a quarter of
-its load.
+## How it was measured
 
-Cells show the median of {repeats} repeats and, as ±, the distance between the lowest and the highest repeat in percent
-of it. CPU is the broker's user and system time. ProducerPerformance is read in its steady state, after a fifth of its
-records; ConsumerPerformance by its fetch time, which leaves out the forming of the group. EndToEndLatency prints
-percentiles in whole milliseconds. Memory, start and scaling get a new broker for every repeat; formatting Kafka's
-storage is not counted.
+Both brokers run on the same machine at the same time and take the load in turn, case by case; who goes first changes
+with every repeat, and dirty pages are written out in between. Apache Kafka runs as one KRaft node that is broker and
+controller, with the JVM flags of its own start script (1 GB heap, G1). Both run with their defaults, except that groups
+do not wait for more members (`group.initial.rebalance.delay.ms=0`) and that deleted segments leave the disk after half
+a second. Before anything is measured, each broker serves small and large requests for {warmup:.0f} s, so that the JIT
+compiler has seen them, and the first case of each shape (its client, the number of partitions, the compression) starts
+with an unmeasured pass.
+
+Cells show the median of {repeats} repeats and, as ±, how far the farthest of them is from it. CPU is the broker's user
+and system time. ProducerPerformance is read in its steady state, after a quarter of its records; ConsumerPerformance by
+its fetch time, which leaves out the forming of the group. EndToEndLatency prints percentiles in whole milliseconds,
+each of which is taken for its middle; librdkafka makes the same trips with a finer clock. The null broker receives and
+writes to a file, or sends a file, and does nothing else; with fsync it syncs once for each request, one after the
+other. Memory and start get a new broker for every repeat; formatting Kafka's storage is not counted. In the plots a red
+line marks where Ottla's bar has to end: beyond it for rates, before it for costs.
 """
 
 
-def print_table(console: Console, rows: Sequence[Row]) -> None:
+def print_tables(console: Console, rows: Sequence[Row]) -> None:
     table = Table(title="Ottla beside Apache Kafka")
     for heading in HEADINGS:
         table.add_column(heading, justify="right" if heading in ("Kafka", "Ottla", "ratio") else "left")
     for family, members in groupby(rows, key=lambda row: row.family):
         for row in members:
-            style = {True: "green", False: "red", None: ""}[row.met]
             what, *cells = row_cells(row)
-            table.add_row(f"{family}: {what}", *cells[:-1], f"[{style}]{cells[-1]}[/]" if style else cells[-1])
+            table.add_row(f"{family}: {what}", *cells[:-1], _coloured(cells[-1]))
         table.add_section()
     console.print(table)
+    summary = Table(*BAR_HEADINGS, title="The bars")
+    for cells in bar_cells(rows):
+        summary.add_row(*cells[:-1], _coloured(cells[-1]))
+    console.print(summary)
+
+
+def _coloured(verdict: str) -> str:
+    return f"[{'green' if verdict == 'yes' else 'red'}]{verdict}[/]" if verdict else ""
+
+
+def bar_cells(rows: Sequence[Row]) -> list[list[str]]:
+    """The cells under BAR_HEADINGS: a line for each bar, with the worst and the best of the rows that share it."""
+    members: dict[Bar, list[Row]] = {}
+    for row in rows:
+        if row.metric.bar is not None:
+            members.setdefault(row.metric.bar, []).append(row)
+    return [[bar.what, str(bar), _range(bar, judged), _verdict(judged)] for bar, judged in members.items()]
+
+
+def _range(bar: Bar, rows: Sequence[Row]) -> str:
+    ratios = sorted((row.ratio for row in rows if row.ratio is not None), reverse=not bar.at_least)
+    return " to ".join(dict.fromkeys(f"{ratio:.2f}x" for ratio in (*ratios[:1], *ratios[-1:])))
+
+
+def _verdict(rows: Sequence[Row]) -> str:
+    if all(row.ratio is None for row in rows):
+        return "not measured"
+    met = sum(row.met is True for row in rows)
+    if met == len(rows):
+        return "yes"
+    return f"NO ({met} of {len(rows)})" if len(rows) > 1 else "NO"
 
 
 def row_cells(row: Row) -> list[str]:
@@ -79,15 +112,9 @@ def number(value: float, unit: Unit) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def write(
-    output: Path,
-    rows: Sequence[Row],
-    measurements: Sequence[Measurement],
-    machine: Machine,
-    warmup: float,
-    repeats: int,
-) -> None:
-    """The page, its plots, and every single measurement, for whoever wants to calculate differently."""
+def write(output: Path, results: Results) -> None:
+    """The page and its plots."""
+    rows = results.rows
     plots = output / PLOTS
     plots.mkdir(parents=True, exist_ok=True)
     for old in plots.glob("*.svg"):
@@ -95,37 +122,40 @@ def write(
     charts = charts_of(rows)
     for name, svg in charts.items():
         (plots / name).write_text(svg)
-    (output / PAGE).write_text(page(rows, list(charts), machine, warmup, repeats))
-    (plots / "measurements.json").write_text(json.dumps([asdict(m) for m in measurements], indent=0) + "\n")
+    (output / PAGE).write_text(page(results, list(charts)))
 
 
-def page(rows: Sequence[Row], charts: Sequence[str], machine: Machine, warmup: float, repeats: int) -> str:
-    judged = [row for row in rows if row.met is not None]
+def page(results: Results, charts: Sequence[str]) -> str:
+    rows = results.rows
     lines = [
         "# Benchmarks",
         "",
         "Ottla beside Apache Kafka, measured by `make bench` in one run. A ratio is Ottla's median divided by that",
-        "of its reference, which is Apache Kafka unless the cell names another.",
+        "of its reference, which is Apache Kafka unless another is named. Where several cases share a bar, the worst",
+        "and the best ratio are shown.",
         "",
-        *[f"- {line}" for line in machine.lines()],
+        *(["This was a quick run with tiny loads: the numbers mean little.", ""] if results.quick else []),
+        *_table(BAR_HEADINGS, bar_cells(rows)),
+        *[f"- {line}" for line in results.machine.lines()],
         "",
-        f"{sum(row.met is True for row in judged)} of {len(judged)} bars met.",
-        "",
-        METHOD.format(warmup=warmup, repeats=repeats),
+        METHOD.format(warmup=results.scale.jit_seconds, repeats=results.repeats),
     ]
     for family, members in groupby(rows, key=lambda row: row.family):
-        lines += [f"## {family}", "", "| " + " | ".join(HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
-        lines += ["| " + " | ".join(row_cells(row)) + " |" for row in members]
-        lines.append("")
+        lines += [f"## {family}", "", *_table(HEADINGS, [row_cells(row) for row in members])]
         lines += [f"![{family}]({PLOTS}/{name})\n" for name in charts if name.startswith(f"{family}-")]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    divider = "|" + "---|" * len(headings)
+    return [f"| {' | '.join(headings)} |", divider, *[f"| {' | '.join(cells)} |" for cells in rows], ""]
 
 
 def charts_of(rows: Sequence[Row]) -> dict[str, str]:
     """A chart for each metric of a family, by file name; metrics that only one case has share a chart by unit."""
     grouped: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        if row.metric.plotted:
+        if row.metric.plotted and row.summaries:
             grouped.setdefault((row.family, row.metric.unit), []).append(row)
     return {_file_name(family, unit): _chart(family, unit, members) for (family, unit), members in grouped.items()}
 
@@ -136,6 +166,7 @@ def _chart(family: str, unit: str, rows: Sequence[Row]) -> str:
         Group(
             row.case if same_metric else f"{row.case}: {row.metric.name}",
             [(name, s.median, number(s.median, row.metric.unit)) for name, s in row.summaries.items()],
+            row.target,
         )
         for row in rows
     ]

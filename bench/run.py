@@ -3,33 +3,27 @@
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from bench import brokers
 from bench.brokers import Broker
-from bench.case import Case, Scale, warm_up
-from bench.measurement import Measurement, Row, summarize
+from bench.case import WARMED_UP, Case, Scale, warm_up
+from bench.measurement import Measurement
+from bench.results import Results
 
 Announce = Callable[[str], None]
+Advance = Callable[[float], None]
 
 
 @dataclass(slots=True)
-class Results:
-    measurements: list[Measurement] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-
-    def rows(self, cases: Sequence[Case]) -> list[Row]:
-        """One for each metric of each case that was measured on any broker."""
-        values: dict[tuple[str, str, str], dict[str, list[float]]] = {}
-        for m in self.measurements:
-            values.setdefault((m.family, m.case, m.metric), {}).setdefault(m.broker, []).append(m.value)
-        return [
-            Row(case.family, case.name, metric, {broker: summarize(each) for broker, each in found.items()})
-            for case in cases
-            for metric in case.metrics
-            if (found := values.get((case.family, case.name, metric.name)))
-        ]
+class _Running:
+    broker: Broker
+    stack: contextlib.ExitStack
+    prepared: set[str] = field(default_factory=set)
+    warm: set[str] = field(default_factory=lambda: {WARMED_UP})
+    """The shapes of load that it has served."""
 
 
 class Session:
@@ -37,8 +31,8 @@ class Session:
 
     def __init__(self, scale: Scale, announce: Announce) -> None:
         self._scale = scale
-        self._announce = announce
-        self._running: dict[str, tuple[Broker, contextlib.ExitStack]] = {}
+        self.announce = announce
+        self._running: dict[str, _Running] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -48,84 +42,90 @@ class Session:
     ) -> None:
         self.close()
 
-    def shared(self, name: str) -> Broker:
-        if name not in self._running:
-            self._announce(f"starting and warming up {name}")
-            with contextlib.ExitStack() as stack:
-                broker = stack.enter_context(brokers.start(name))
-                warm_up(broker, self._scale)
-                self._running[name] = broker, stack.pop_all()
-        return self._running[name][0]
+    @contextlib.contextmanager
+    def broker_for(self, case: Case, name: str) -> Iterator[Broker]:
+        """One of its own, or the shared one, prepared for the case and with a load of its shape behind it."""
+        if case.fresh:
+            self.close()
+            self.announce(f"{case}: {name}, starting")
+            with brokers.start(name, wait=case.wait) as broker:
+                yield broker
+            return
+        running = self._shared(name)
+        if str(case) not in running.prepared:
+            case.prepare(running.broker, self._scale)
+            running.prepared.add(str(case))
+        shape = case.shape or str(case)
+        if shape not in running.warm:
+            self.announce(f"{case}: {name}, unmeasured pass")
+            case.measure(running.broker, self._scale)
+            running.warm.add(shape)
+        yield running.broker
+
+    @property
+    def shared(self) -> list[Broker]:
+        return [running.broker for running in self._running.values()]
+
+    def clean(self, case: Case, name: str) -> None:
+        """Undo what was prepared."""
+        running = self._running.get(name)
+        if running is not None and str(case) in running.prepared:
+            case.clean(running.broker, self._scale)
 
     def discard(self, name: str) -> None:
         """After a failure, the next case gets a new one."""
-        if name in self._running:
-            _, stack = self._running.pop(name)
-            stack.close()
+        running = self._running.pop(name, None)
+        if running is not None:
+            running.stack.close()
 
     def close(self) -> None:
         with contextlib.ExitStack() as stack:
-            for _, each in self._running.values():
-                stack.push(each)
+            for each in self._running.values():
+                stack.push(each.stack)
             self._running.clear()
 
-    @contextlib.contextmanager
-    def broker_for(self, case: Case, name: str) -> Iterator[Broker]:
-        if not case.fresh:
-            yield self.shared(name)
-            return
-        self.close()
-        with brokers.start(name, wait=case.wait) as broker:
-            yield broker
+    def _shared(self, name: str) -> _Running:
+        if name not in self._running:
+            self.announce(f"starting and warming up {name}")
+            with contextlib.ExitStack() as stack:
+                broker = stack.enter_context(brokers.start(name))
+                warm_up(broker, self._scale)
+                self._running[name] = _Running(broker, stack.pop_all())
+        return self._running[name]
 
 
-def run(cases: Sequence[Case], repeats: int, scale: Scale, announce: Announce, advance: Callable[[], None]) -> Results:
+def expected_seconds(cases: Sequence[Case], repeats: int) -> float:
+    """What `run` passes to `advance`, all together."""
+    return sum(case.pass_seconds * len(case.brokers) * repeats for case in cases)
+
+
+def run(results: Results, announce: Announce, advance: Advance) -> None:
     """All cases. One that fails is reported and left out; the others go on."""
-    results = Results()
-    with Session(scale, announce) as session:
-        for case in cases:
-            _run_case(case, repeats, scale, session, results, announce, advance)
-    return results
+    with Session(results.scale, announce) as session:
+        for case in results.cases:
+            _run_case(case, session, results, advance)
 
 
-def steps(case: Case, repeats: int) -> int:
-    """How often `run` calls `advance` for a case."""
-    return len(case.brokers) * (repeats + (0 if case.fresh else 1))
-
-
-def _run_case(
-    case: Case,
-    repeats: int,
-    scale: Scale,
-    session: Session,
-    results: Results,
-    announce: Announce,
-    advance: Callable[[], None],
-) -> None:
+def _run_case(case: Case, session: Session, results: Results, advance: Advance) -> None:
     failed: set[str] = set()
 
-    def step(name: str, what: str, action: Callable[[], None]) -> None:
-        announce(f"{case.family}: {case.name}: {name}, {what}")
-        if name not in failed:
-            try:
-                action()
-            except Exception as error:
-                failed.add(name)
-                results.failures.append(f"{case.family}: {case.name}: {name}, {what}: {error}")
-                session.discard(name)
-        advance()
+    def attempt(name: str, what: str, action: Callable[[], None]) -> None:
+        if name in failed:
+            return
+        try:
+            action()
+        except Exception as error:
+            failed.add(name)
+            results.failures.append(f"{case}: {name}, {what}: {error}")
+            session.discard(name)
 
-    if not case.fresh:
-        for name in case.brokers:
-            step(name, "unmeasured pass", lambda name=name: _prepare(case, session.shared(name), scale))  # type: ignore[misc]
-    for repeat in range(repeats):
+    for repeat in range(results.repeats):
+        what = f"repeat {repeat + 1} of {results.repeats}"
         for name in in_turn(case.brokers, repeat):
-            what = f"repeat {repeat + 1} of {repeats}"
-            step(name, what, lambda name=name: _measure(case, name, scale, session, results))  # type: ignore[misc]
-    if not case.fresh:
-        for name in case.brokers:
-            if name not in failed:
-                case.clean(session.shared(name), scale)
+            attempt(name, what, partial(_measure, case, name, what, session, results))
+            advance(case.pass_seconds)
+    for name in case.brokers:
+        attempt(name, "cleaning up", partial(session.clean, case, name))
 
 
 def in_turn(names: Sequence[str], repeat: int) -> Sequence[str]:
@@ -133,16 +133,12 @@ def in_turn(names: Sequence[str], repeat: int) -> Sequence[str]:
     return names if repeat % 2 == 0 else names[::-1]
 
 
-def _prepare(case: Case, broker: Broker, scale: Scale) -> None:
-    case.prepare(broker, scale)
-    case.measure(broker, scale.for_warm_up())
-
-
-def _measure(case: Case, name: str, scale: Scale, session: Session, results: Results) -> None:
+def _measure(case: Case, name: str, what: str, session: Session, results: Results) -> None:
     with session.broker_for(case, name) as broker:
+        session.announce(f"{case}: {name}, {what}")
         if case.wait:
-            brokers.settle(scale.settle_seconds)
-        values = case.measure(broker, scale)
+            brokers.settle(results.scale.settle_seconds, session.shared if not case.fresh else [broker])
+        values = case.measure(broker, results.scale)
     results.measurements += [
         Measurement(case.family, case.name, metric, name, value) for metric, value in values.items()
     ]

@@ -53,7 +53,7 @@ class TopicError(Exception):
 
 class Client:
     def __init__(self, bootstrap: str, timeout: float = _TIMEOUT) -> None:
-        self._socket = socket.create_connection(address(bootstrap), timeout=timeout)
+        self.socket = socket.create_connection(address(bootstrap), timeout=timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -61,10 +61,10 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._socket.close()
+        self.socket.close()
 
     def call(self, request: Request, version: int, response: type[R]) -> R:
-        self._socket.sendall(encode_request(request, version))
+        self.socket.sendall(encode_request(request, version))
         reply = memoryview(self._receive(struct.unpack(">i", self._receive(4))[0]))
         header = parse_response_header(response.api_key, version, reply)
         message, _ = codec.decode(response, reply, version, header.body_position)
@@ -77,7 +77,7 @@ class Client:
     def _receive(self, count: int) -> bytes:
         data = bytearray()
         while len(data) < count:
-            chunk = self._socket.recv(count - len(data))
+            chunk = self.socket.recv(count - len(data))
             if not chunk:
                 raise ConnectionError("the broker hung up")
             data += chunk

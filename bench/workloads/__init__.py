@@ -26,8 +26,8 @@ FAMILIES: dict[str, Callable[[Scale], list[Case]]] = {
     "null": null.cases,
     "librdkafka": librdkafka.cases,
     "fsync": fsync.cases,
+    "scaling": scaling.cases,
     "memory": memory.cases,
     "start": start.cases,
-    "scaling": scaling.cases,
 }
-"""Those on shared, warm brokers first; from `memory` on every measurement starts a broker of its own."""
+"""Those on shared, warm brokers first; from `memory` on, every pass starts a broker of its own."""

@@ -18,7 +18,13 @@ _SIZES = {"100 B": 100, "1 KB": 1000}
 
 def cases(scale: Scale) -> list[Case]:
     producing = [
-        Case("librdkafka", f"produce {label}, acks=all", _METRICS, partial(_produce, size=size))
+        Case(
+            "librdkafka",
+            f"produce {label}, acks=all",
+            _METRICS,
+            partial(_produce, size=size),
+            shape="librdkafka produce",
+        )
         for label, size in _SIZES.items()
     ]
     return producing + [_consume_case(label, size) for label, size in _SIZES.items()]
@@ -31,6 +37,7 @@ def _consume_case(label: str, size: int) -> Case:
         f"consume {label}",
         _METRICS,
         partial(_consume, topic=topic, size=size),
+        shape="librdkafka consume",
         prepare=partial(_fill, topic=topic, size=size),
         clean=partial(_drop, topic=topic),
     )

@@ -16,15 +16,23 @@ _ACKS = {
 """The last is the producer's default, with acks=all."""
 _SIZES = {"100 B": 100, "1 KB": 1000}
 _PARTITIONS = (1, 16)
-_WARMUP_PART = 5
+_WARMUP_PART = 4
 
 _CPU = Metric("broker CPU", Unit.SECONDS_PER_GIGABYTE, plotted=True)
 _METRICS = (
-    Metric("throughput", Unit.RECORDS_PER_SECOND, at_least(1.5), plotted=True),
-    Metric("average latency", Unit.MILLISECONDS, at_most(1 / 3), plotted=True),
+    Metric("throughput", Unit.RECORDS_PER_SECOND, at_least(1.5, "ProducerPerformance: records/s"), plotted=True),
+    Metric("average latency", Unit.MILLISECONDS, at_most(1 / 3, "ProducerPerformance: average latency"), plotted=True),
     _CPU,
 )
-_COMPRESSED = (Metric("throughput", Unit.RECORDS_PER_SECOND, at_least(1.2), plotted=True), _CPU)
+_COMPRESSED = (
+    Metric(
+        "throughput",
+        Unit.RECORDS_PER_SECOND,
+        at_least(1.2, "ProducerPerformance, lz4 and zstd: records/s"),
+        plotted=True,
+    ),
+    _CPU,
+)
 
 
 def cases(scale: Scale) -> list[Case]:
@@ -34,6 +42,8 @@ def cases(scale: Scale) -> list[Case]:
             f"{label}, {acks}, {partitions} partition{'s' if partitions > 1 else ''}",
             _METRICS,
             partial(_measure, size=size, properties=properties, partitions=partitions),
+            shape=f"produce to {partitions}",
+            pass_seconds=6.5,
         )
         for label, size in _SIZES.items()
         for acks, properties in _ACKS.items()
@@ -45,6 +55,8 @@ def cases(scale: Scale) -> list[Case]:
             f"{label}, {codec}",
             _COMPRESSED,
             partial(_measure, size=size, properties=(f"compression.type={codec}",), partitions=1),
+            shape=f"produce {codec}",
+            pass_seconds=6.5,
         )
         for label, size in _SIZES.items()
         for codec in ("lz4", "zstd")
@@ -55,7 +67,7 @@ def cases(scale: Scale) -> list[Case]:
 def _measure(
     broker: Broker, scale: Scale, *, size: int, properties: tuple[str, ...], partitions: int
 ) -> Mapping[str, float]:
-    """The rate is that of the steady state: the tool's own JVM gets a fifth of the records to warm up."""
+    """The rate is that of the steady state: the tool's own JVM gets a quarter of the records to warm up."""
     count = scale.records(size)
     with new_topic(broker, partitions) as topic:
         before = broker.cpu_seconds()

@@ -5,12 +5,22 @@ from functools import partial
 
 from bench import generator, wire
 from bench.brokers import Broker
-from bench.case import Case, Scale, new_topic, raw_load
+from bench.case import WARMED_UP, Case, Scale, new_topic, raw_load
 from bench.measurement import Metric, Unit, at_least, at_most
 
 _SMALL = (
-    Metric("rate", Unit.REQUESTS_PER_SECOND, at_least(2.0), plotted=True),
-    Metric("broker CPU", Unit.MICROSECONDS_PER_REQUEST, at_most(1 / 3), plotted=True),
+    Metric(
+        "rate",
+        Unit.REQUESTS_PER_SECOND,
+        at_least(2.0, "16 connections, one small batch per request: requests/s"),
+        plotted=True,
+    ),
+    Metric(
+        "broker CPU",
+        Unit.MICROSECONDS_PER_REQUEST,
+        at_most(1 / 3, "16 connections, one small batch per request: broker CPU per request"),
+        plotted=True,
+    ),
     Metric("p50", Unit.MILLISECONDS),
     Metric("p99", Unit.MILLISECONDS, plotted=True),
 )
@@ -24,12 +34,14 @@ def cases(scale: Scale) -> list[Case]:
             f"16 connections, one {wire.SMALL_BATCH} B batch each",
             _SMALL,
             partial(_measure, connections=16, in_flight=16, batch_bytes=wire.SMALL_BATCH),
+            shape=WARMED_UP,
         ),
         Case(
             "requests",
             "4 connections, 5 in flight on each, 16 KB batches",
             _MEDIUM,
             partial(_measure, connections=4, in_flight=20, batch_bytes=16_384),
+            shape=WARMED_UP,
         ),
     ]
 

@@ -1,69 +1,66 @@
-"""Whether a request costs more when there are many partitions or connections, and what an idle one costs."""
+"""Whether a request costs more when there are many partitions or connections."""
 
-import contextlib
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 
 from bench import generator, wire
 from bench.brokers import Broker
-from bench.case import Case, Measure, Scale, new_topic, raw_load, warm_up
+from bench.case import WARMED_UP, Case, Measure, Scale, new_topic, raw_load
 from bench.generator import Load
 from bench.measurement import Metric, Unit
 
+_KINDS = ("produce", "fetch")
+_SECONDS = 1.5
+"""A window, at most: CPU time is stable, so less than elsewhere is enough for all the counts."""
 _IN_FLIGHT = 10
 """No more than the smallest number of connections, so that all numbers of them are asked the same."""
 
 
 def cases(scale: Scale) -> list[Case]:
-    return [_case(scale, "partitions", _partitions), _case(scale, "connections", _connections)]
+    return [
+        _case(scale, "connections", _connections, pass_seconds=21.0),
+        _case(scale, "partitions", _partitions, pass_seconds=34.0),
+    ]
 
 
-def _case(scale: Scale, what: str, measure: Measure) -> Case:
+def _case(scale: Scale, what: str, measure: Measure, pass_seconds: float) -> Case:
     costs = [
         Metric(f"{kind} at {count:,}", Unit.MICROSECONDS_PER_REQUEST, plotted=True)
-        for kind in ("produce", "fetch")
+        for kind in _KINDS
         for count in scale.counts
     ]
-    idle = [
-        Metric("memory of an idle one", Unit.KILOBYTES_EACH),
-        Metric("CPU of an idle one", Unit.MICROSECONDS_PER_SECOND_EACH),
-    ]
-    return Case("scaling", what, (*costs, *idle), measure, fresh=True)
-
-
-def _partitions(broker: Broker, scale: Scale) -> Mapping[str, float]:
-    """Topics are added until the broker has as many partitions as wanted; the load goes round the newest topic."""
-    warm_up(broker, scale)
-    idle = _Idle(broker, scale)
-    values: dict[str, float] = {}
-    existing = 0
-    for count in scale.counts:
-        topic = f"scaling-{count}"
-        wire.create_topic(broker.bootstrap, topic, count - existing)
-        if count == scale.counts[-1]:
-            values |= idle.cost_of(count)
-        values |= _costs(count, _load(broker, scale, topic, count - existing, _IN_FLIGHT))
-        existing = count
-    return values
+    growth = [Metric(_growth_name(kind, scale), Unit.TIMES) for kind in _KINDS]
+    return Case("scaling", what, (*costs, *growth), measure, shape=WARMED_UP, pass_seconds=pass_seconds)
 
 
 def _connections(broker: Broker, scale: Scale) -> Mapping[str, float]:
     """Connections take turns, so that each of them is used and most are idle at any time."""
-    warm_up(broker, scale)
-    idle = _Idle(broker, scale)
-    most = scale.counts[-1]
-    with contextlib.ExitStack() as stack:
-        for _ in range(most):
-            stack.enter_context(wire.Client(broker.bootstrap)).hello()
-        values = dict(idle.cost_of(most))
+    values: dict[str, float] = {}
     with new_topic(broker) as topic:
         for count in scale.counts:
             values |= _costs(count, _load(broker, scale, topic, 1, count))
-    return values
+    return values | _growth(values, scale)
+
+
+def _partitions(broker: Broker, scale: Scale) -> Mapping[str, float]:
+    """Topics are added until the broker has as many partitions as wanted; the load goes round the newest topic."""
+    values: dict[str, float] = {}
+    existing = 0
+    for count in scale.counts:
+        wire.create_topic(broker.bootstrap, _topic(count), count - existing)
+        values |= _costs(count, _load(broker, scale, _topic(count), count - existing, _IN_FLIGHT))
+        existing = count
+    for count in scale.counts:
+        wire.delete_topic(broker.bootstrap, _topic(count))
+    return values | _growth(values, scale)
+
+
+def _topic(count: int) -> str:
+    return f"scaling-{count}"
 
 
 def _load(broker: Broker, scale: Scale, topic: str, partitions: int, connections: int) -> Load:
+    scale = replace(scale, seconds=min(scale.seconds, _SECONDS))
     return raw_load(
         broker, scale, "produce", topic, connections=connections, in_flight=_IN_FLIGHT, partitions=partitions
     )
@@ -79,25 +76,13 @@ def _costs(count: int, load: Load) -> dict[str, float]:
     }
 
 
-class _Idle:
-    """What an idle broker used before something was added, once it has come to rest after its warm-up."""
+def _growth(values: Mapping[str, float], scale: Scale) -> dict[str, float]:
+    first, last = scale.counts[0], scale.counts[-1]
+    return {
+        _growth_name(kind, scale): values[f"{kind} at {last:,}"] / values[f"{kind} at {first:,}"] for kind in _KINDS
+    }
 
-    def __init__(self, broker: Broker, scale: Scale) -> None:
-        self._broker = broker
-        self._seconds = scale.idle_seconds
-        time.sleep(self._seconds)
-        self._rss, self._cpu = self._look()
 
-    def cost_of(self, count: int) -> Mapping[str, float]:
-        """What one of them adds. A broker that gave memory back meanwhile shows as nothing."""
-        rss, cpu = self._look()
-        return {
-            "memory of an idle one": max(0.0, (rss - self._rss) / count / 1e3),
-            "CPU of an idle one": max(0.0, (cpu - self._cpu) / count * 1e6),
-        }
-
-    def _look(self) -> tuple[int, float]:
-        """Resident bytes, and CPU seconds per second."""
-        before = self._broker.cpu_seconds()
-        time.sleep(self._seconds)
-        return self._broker.usage().rss_bytes, (self._broker.cpu_seconds() - before) / self._seconds
+def _growth_name(kind: str, scale: Scale) -> str:
+    """What a request costs with the most of them, as a multiple of what it costs with the fewest."""
+    return f"{kind}, {scale.counts[-1]:,} to {scale.counts[0]:,}"
