@@ -124,3 +124,17 @@ def test_files_do_not_reach_child_processes(disk: OsDisk, tmp_path: Path) -> Non
     file = disk.open(str(tmp_path / "file"), create=True)
     assert isinstance(file, OsFile)
     assert not os.get_inheritable(file.fileno())
+
+
+def test_a_file_tells_what_is_in_memory(disk: OsDisk, tmp_path: Path) -> None:
+    file = disk.open(f"{tmp_path}/file", create=True)
+    file.write(bytes(1 << 20), 0)
+    assert file.is_cached(0)
+    file.sync()
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    if file.is_cached(0):
+        pytest.skip("this file system keeps its pages, or cannot tell")
+    assert not file.is_cached(1 << 19)
+    file.read(1 << 20, 0)
+    assert file.is_cached(0)
+    assert file.is_cached((1 << 20) - 1)

@@ -5,13 +5,14 @@ import os
 import resource
 import socket
 import struct
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from ottla.env.disk import OsDisk
+from ottla.env.disk import OsDisk, OsFile
 from ottla.env.network import Address, Connection, FileSlice, Listener, Part, SocketNetwork
 from tests.server.worlds import asynchronous, settle, until
 
@@ -188,6 +189,67 @@ async def test_the_end_of_the_peer_is_told_once(linger: bool) -> None:
         there.connection.resume_reading()
         assert there.connection.unsent == 0
         assert there.ends == 1
+
+
+class ColdFile(OsFile):
+    """A file on a disk that answers when the test says so."""
+
+    def __init__(self, path: Path, cold: set[int]) -> None:
+        super().__init__(os.open(path, os.O_RDONLY))
+        self.may_answer = threading.Event()
+        self.fails = False
+        self.reads: list[tuple[int, int]] = []
+        self._cold = cold
+
+    def is_cached(self, position: int) -> bool:
+        return position not in self._cold
+
+    def read(self, size: int, position: int) -> bytes:
+        self.reads.append((size, position))
+        assert self.may_answer.wait(20)
+        if self.fails:
+            raise OSError("the disk is gone")
+        return super().read(size, position)
+
+
+@pytest.mark.parametrize("cold", [10, 10 + 4999])
+@asynchronous
+async def test_a_slice_that_is_not_in_memory_holds_up_its_own_connection_only(tmp_path: Path, cold: int) -> None:
+    content = os.urandom(10_000)
+    (tmp_path / "file").write_bytes(content)
+    file = ColdFile(tmp_path / "file", {cold})
+    async with listening() as server:
+        old, old_end = await server.client()
+        new, new_end = await server.client()
+        old_end.connection.send([b"<", FileSlice(file, 10, 5000), b">"])
+        await until(lambda: len(file.reads) == 1)
+        old_end.connection.send([b"more"])
+        new_end.connection.send([b"at once"])
+        assert await read(new, 7) == b"at once"
+        assert await read(old, 1) == b"<"
+        file.may_answer.set()
+        assert await read(old, 5005) == content[10:5010] + b">more"
+        assert file.reads == [(5000, 10)]
+        assert old_end.connection.unsent == 0
+
+
+@pytest.mark.parametrize("gone", ["disk", "peer"])
+@asynchronous
+async def test_a_slice_that_cannot_be_read_ends_the_connection(tmp_path: Path, gone: str) -> None:
+    (tmp_path / "file").write_bytes(bytes(100))
+    file = ColdFile(tmp_path / "file", {0})
+    async with listening() as server:
+        sock, there = await server.client()
+        there.connection.send([FileSlice(file, 0, 100)])
+        await until(lambda: len(file.reads) == 1)
+        if gone == "peer":
+            sock.close()
+            await until(lambda: there.ends == 1)
+        file.fails = gone == "disk"
+        file.may_answer.set()
+        await until(lambda: there.ends == 1)
+        await settle()
+        assert (there.ends, there.connection.unsent) == (1, 0)
 
 
 @asynchronous

@@ -24,6 +24,9 @@ class File(Protocol):
     def write(self, data: Buffer, position: int) -> None:
         """All of the data, or OSError (a full disk may leave a part of it behind)."""
 
+    def is_cached(self, position: int) -> bool:
+        """Whether a read there would find its page in memory and not wait for the disk."""
+
     def truncate(self, size: int) -> None: ...
 
     def size(self) -> int: ...
@@ -72,6 +75,9 @@ class Disk(Protocol):
         """Hold an exclusive lock on a file until the context ends; BlockingIOError if another process has it."""
 
 
+_ONE_BYTE = bytearray(1)
+
+
 class OsFile:
     __slots__ = ("_fd",)
 
@@ -89,6 +95,15 @@ class OsFile:
                 break
             data += more
         return data
+
+    def is_cached(self, position: int) -> bool:
+        try:
+            os.preadv(self._fd, [_ONE_BYTE], position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True  # a file system that cannot tell
+        return True
 
     def write(self, data: Buffer, position: int) -> None:
         written = os.pwrite(self._fd, data, position)

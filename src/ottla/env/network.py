@@ -10,6 +10,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ottla.env.disk import Buffer, File
@@ -96,7 +97,12 @@ class Network(Protocol):
 
 _BACKLOG = 1024
 _ACCEPTS_PER_WAKEUP = 64
-_MAX_SENDFILE = 1 << 30
+_MAX_SENDFILE = 1 << 20
+"""Few enough bytes that those at both ends tell whether all of them are in memory."""
+
+
+class _ColdSlice(Exception):  # noqa: N818 - it names the thing that is in the way
+    """What is to be sent next is on the disk only."""
 
 
 class _Outgoing:
@@ -133,6 +139,8 @@ class SocketConnection:
         "_reading",
         "_receiver",
         "_socket",
+        "_warm_slice",
+        "_warming",
         "_writing",
         "local",
         "peer",
@@ -150,6 +158,8 @@ class SocketConnection:
         self.unsent = 0
         self._reading = False
         self._writing = False
+        self._warming = False
+        self._warm_slice: FileSlice | None = None
         self.local = _address(sock.getsockname())
         self.peer = peer
 
@@ -196,7 +206,7 @@ class SocketConnection:
 
     def send_queued(self) -> None:
         """Hand to the kernel what it takes now."""
-        if self._writing:
+        if self._writing or self._warming:
             return
         self._send_now()
         if not self._outbox and not self._reading and self._receiver is not None:
@@ -212,6 +222,8 @@ class SocketConnection:
                     self._send_bytes()
         except (BlockingIOError, InterruptedError):
             self._wait_writable()
+        except _ColdSlice:
+            self._warm()
         except OSError:
             self.close()
 
@@ -243,14 +255,36 @@ class SocketConnection:
 
     def _send_file_slice(self, part: FileSlice) -> None:
         assert self._socket is not None
-        sent = os.sendfile(self._socket.fileno(), part.file.fileno(), part.position, min(part.size, _MAX_SENDFILE))
+        file, position, size = part.file, part.position, min(part.size, _MAX_SENDFILE)
+        if part is not self._warm_slice and not (file.is_cached(position) and file.is_cached(position + size - 1)):
+            raise _ColdSlice
+        sent = os.sendfile(self._socket.fileno(), file.fileno(), position, size)
         if sent == 0:
             raise OSError("the file ends before the slice does")
+        self._warm_slice = None
         self.unsent -= sent
         if sent < part.size:
             self._outbox[0] = FileSlice(part.file, part.position + sent, part.size - sent)
         else:
             self._outbox.popleft()
+
+    def _warm(self) -> None:
+        """Have a thread wait for the disk, so that a reader of old data holds up nobody else."""
+        part = self._outbox[0]
+        assert isinstance(part, FileSlice)
+        self._warming = True
+        reading = self._loop.run_in_executor(None, part.file.read, min(part.size, _MAX_SENDFILE), part.position)
+        reading.add_done_callback(partial(self._warmed, part))
+
+    def _warmed(self, part: FileSlice, reading: asyncio.Future[bytes]) -> None:
+        self._warming = False
+        if self._socket is None:
+            return
+        if reading.exception() is not None:
+            self.close()
+            return
+        self._warm_slice = part  # to be sent whatever the page cache does, lest it be read over and over
+        self._writable()
 
     def _wait_writable(self) -> None:
         if not self._writing and self._socket is not None:
@@ -261,13 +295,14 @@ class SocketConnection:
         if self._socket is None:
             return
         self._send_now()
-        if not self._outbox and self._socket is not None and self._receiver is not None:
+        if self._writing and self._socket is not None and (self._warming or not self._outbox):
             self._writing = False
             self._loop.remove_writer(self._socket.fileno())
+        if not self._outbox and self._receiver is not None:
             self._receiver.drained()
 
     def close(self) -> None:
-        if self._outbox and not self._writing and self._socket is not None:
+        if self._outbox and not self._writing and not self._warming and self._socket is not None:
             # The last words: what was said before hanging up, as far as the kernel takes it without waiting.
             self._writing = True
             self._send_now()
