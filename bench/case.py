@@ -27,6 +27,8 @@ class Scale:
     """Of each such load, before its window opens."""
     jit_seconds: float
     """For which a shared broker serves raw requests before its first case."""
+    page_bytes: int
+    """Of page cache that is brought to life before each measurement: more than most of them write."""
     settle_seconds: float
     """Between measurements, at least."""
     idle_seconds: float
@@ -45,6 +47,7 @@ FULL = Scale(
     seconds=2.5,
     warmup_seconds=0.5,
     jit_seconds=30.0,
+    page_bytes=600_000_000,
     settle_seconds=0.6,
     idle_seconds=2.0,
     counts=(10, 1000, 5000),
@@ -56,6 +59,7 @@ QUICK = Scale(
     seconds=0.8,
     warmup_seconds=0.1,
     jit_seconds=2.0,
+    page_bytes=30_000_000,
     settle_seconds=0.0,
     idle_seconds=0.5,
     counts=(10, 50, 200),

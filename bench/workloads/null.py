@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from bench import generator, wire
-from bench.brokers import Broker
+from bench.brokers import Broker, touch_pages
 from bench.case import Case, Scale, new_topic, raw_load
 from bench.generator import Kind, LoadResult
 from bench.measurement import KAFKA, NULL, OTTLA, Metric, Unit, at_most
@@ -13,7 +13,9 @@ from bench.measurement import KAFKA, NULL, OTTLA, Metric, Unit, at_most
 _CONNECTIONS = 4
 _BATCHES = 200
 """Enough to fetch different data each time, few enough to stay in the page cache."""
-_MOST_SECONDS = 2.0
+_MORE_PAGES = 4
+"""Two gigabytes and more are written in one pass."""
+_MOST_SECONDS = 1.0
 """A gigabyte a second is too much to go on until the kernel holds writers back, which would measure the disk."""
 _BROKERS = (KAFKA, OTTLA, NULL)
 _BAR = at_most(1.5, "1 MB requests, both ways: broker CPU per GB to the null broker")
@@ -43,6 +45,8 @@ def _measure(broker: Broker, scale: Scale, *, kind: Kind) -> Mapping[str, float]
             batch_bytes=wire.LARGE_BATCH,
         )
         load = replace(load, seconds=min(load.seconds, _MOST_SECONDS))
+        if kind == "produce":
+            touch_pages(_MORE_PAGES * scale.page_bytes)
         if kind == "fetch":
             written = generator.run(replace(load, seconds=0.5, warmup_seconds=0.0)).requests
             load = replace(load, kind="fetch", offsets=min(written, _BATCHES))

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
+    import asyncio
+
     from ottla.config.broker import BrokerConfig
     from ottla.controller.controller import Controller
     from ottla.coordinator.groups import GroupCoordinator
     from ottla.coordinator.producer_ids import ProducerIds
     from ottla.env.clock import Clock
-    from ottla.env.network import Address
+    from ottla.env.network import Address, Part
     from ottla.replication.fetch_sessions import FetchSessions
     from ottla.replication.replicas import Replicas
     from ottla.wire.schema import Response
@@ -53,6 +55,13 @@ Reply: TypeAlias = "Response | Awaitable[Response | None] | None"
 """A reply now, later, or never (Produce with acks=0)."""
 
 Handler: TypeAlias = Callable[[Broker, Context, Any], Reply]
+
+
+class Later(NamedTuple):
+    """An encoded reply that is made when something is done."""
+
+    event: asyncio.Future[Any]
+    make: Callable[[asyncio.Future[Any]], list[Part]]
 
 
 class CloseConnectionError(Exception):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from ottla.env.network import FileSlice
 from ottla.errors import KafkaError
+from ottla.handlers.context import Later
 from ottla.handlers.fetch import READ_COMMITTED, Fetch, find
 from ottla.replication.fetch_sessions import FetchPartition
 from ottla.wire.api import FETCH
@@ -172,7 +173,7 @@ class FetchAgain:
                 self._shape = shape
         self._missed += 1
 
-    def serve(self, frame: memoryview) -> list[Part] | asyncio.Future[list[Part]] | None:
+    def serve(self, frame: memoryview) -> list[Part] | Later | None:
         """The reply, now or later; None for a request that must take the slow way."""
         shape = self._shape
         found = shape.match(frame) if shape is not None else None
@@ -191,7 +192,8 @@ class FetchAgain:
         fetch.read()
         if fetch.is_ready():
             return shape.encode(correlation_id, fetch.response())
-        return fetch.wait(lambda: self._read_at_last(shape, correlation_id, session, fetch))
+        reply = fetch.wait(lambda: self._read_at_last(shape, correlation_id, session, fetch))
+        return Later(reply, asyncio.Future.result)
 
     def _read_at_last(self, shape: _Shape, correlation_id: int, session: FetchSession, fetch: Fetch) -> list[Part]:
         parts = self._read(shape, correlation_id, session, 1)

@@ -9,12 +9,12 @@ to be the same by `tests/handlers/test_produce_again.py`.
 
 from __future__ import annotations
 
-import asyncio
 import struct
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.errors import KafkaError
+from ottla.handlers.context import Later
 from ottla.handlers.produce import VALID_ACKS, hang_up, refused
 from ottla.model import INTERNAL_TOPICS
 from ottla.wire.api import PRODUCE
@@ -23,6 +23,8 @@ from ottla.wire.framing import response_frame
 from ottla.wire.primitives import WireError, read_varint, write_varint
 
 if TYPE_CHECKING:
+    import asyncio
+
     from ottla.env.network import Part
     from ottla.handlers.context import Broker
     from ottla.model import TopicId
@@ -153,7 +155,7 @@ class ProduceAgain:
         shape = _Shape(frame, index_at, header, name, topic_id, request.acks)
         return shape if _rest(shape, frame) == data.records else None
 
-    def serve(self, frame: memoryview) -> list[Part] | asyncio.Future[list[Part]] | None:
+    def serve(self, frame: memoryview) -> list[Part] | Later | None:
         """The reply, empty for acks=0, now or later; None for a request that must take the slow way."""
         for shape in self._shapes:
             try:
@@ -166,9 +168,7 @@ class ProduceAgain:
                     return self._append(shape, correlation_id, index, records)
         return None
 
-    def _append(
-        self, shape: _Shape, correlation_id: int, index: int, records: memoryview
-    ) -> list[Part] | asyncio.Future[list[Part]] | None:
+    def _append(self, shape: _Shape, correlation_id: int, index: int, records: memoryview) -> list[Part] | Later | None:
         try:
             partition = self._broker.replicas.leader_of(shape.topic, index)
             if shape.topic_id is not None and shape.topic_id != partition.topic_id:
@@ -182,11 +182,7 @@ class ProduceAgain:
         reply = shape.pack(
             shape.reply_size, correlation_id, shape.before, index, 0, base_offset, time, start, shape.after
         )
-        if wait is None:
-            return [reply]
-        stored: asyncio.Future[list[Part]] = asyncio.get_running_loop().create_future()
-        wait.add_done_callback(partial(_stored, stored, shape, correlation_id, index, reply))
-        return stored
+        return [reply] if wait is None else Later(wait, partial(_stored, shape, correlation_id, index, reply))
 
 
 def _rest(shape: _Shape, frame: memoryview) -> memoryview | None:
@@ -202,17 +198,6 @@ def _rest(shape: _Shape, frame: memoryview) -> memoryview | None:
     return frame[position:end] if frame[end:] == _NO_TAGS else None
 
 
-def _stored(
-    stored: asyncio.Future[list[Part]],
-    shape: _Shape,
-    correlation_id: int,
-    index: int,
-    reply: bytes,
-    wait: asyncio.Future[None],
-) -> None:
+def _stored(shape: _Shape, correlation_id: int, index: int, reply: bytes, wait: asyncio.Future[None]) -> list[Part]:
     error = wait.exception()
-    if stored.done():
-        return
-    if isinstance(error, KafkaError):
-        reply = shape.refuse(correlation_id, index, error)
-    stored.set_result([reply])
+    return [shape.refuse(correlation_id, index, error)] if isinstance(error, KafkaError) else [reply]

@@ -7,20 +7,18 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.handlers.context import CloseConnectionError
-from ottla.server.dispatch import Dispatcher, encode_reply
+from ottla.server.dispatch import Dispatcher
 from ottla.server.frames import FrameError, FrameReader
 from ottla.wire import WireError
 from ottla.wire.api import PRODUCE
-from ottla.wire.schema import Response
 
 if TYPE_CHECKING:
     from ottla.env.network import Connection, Part
-    from ottla.handlers.context import Broker
+    from ottla.handlers.context import Broker, Later
     from ottla.server.buffers import Buffers
-    from ottla.wire.framing import RequestHeader
 
 log = logging.getLogger("ottla.server")
 
@@ -56,6 +54,7 @@ class ClientConnection:
         "_blocked",
         "_connection",
         "_dispatcher",
+        "_events",
         "_frames",
         "_monotonic",
         "_on_close",
@@ -63,7 +62,6 @@ class ClientConnection:
         "_outstanding",
         "_paused",
         "_resting",
-        "_tasks",
         "_waiting_bytes",
         "buffer",
         "last_active",
@@ -89,7 +87,7 @@ class ClientConnection:
         self._blocked = False
         self._resting = False
         self._paused = False
-        self._tasks: set[asyncio.Future[Response | None] | asyncio.Future[list[Part]]] = set()
+        self._events: set[asyncio.Future[Any]] = set()
         self.last_active = self._monotonic()
 
     @property
@@ -113,10 +111,10 @@ class ClientConnection:
 
     def closed(self) -> None:
         self._blocked = True  # for good: what has arrived and was not served yet is of no use any more
-        for task in self._tasks:
+        for event in self._events:
             # A long-poll ends with its client; work that has begun (a topic half created) is finished for its own sake.
-            if not isinstance(task, asyncio.Task):
-                task.cancel()
+            if not isinstance(event, asyncio.Task):
+                event.cancel()
         self._outstanding.clear()
         self._on_close(self)
 
@@ -173,22 +171,13 @@ class ClientConnection:
         )
 
     def _serve_frame(self, frame: memoryview) -> None:
-        parts = self._dispatcher.handle_fast(frame)
-        if parts is None:
-            self._serve_slowly(frame)
-        elif isinstance(parts, list):
-            self._reply(parts)
+        reply = self._dispatcher.handle_fast(frame)
+        if reply is None:
+            reply = self._dispatcher.handle(frame)
+        if isinstance(reply, list):
+            self._reply(reply)
         else:
-            self._blocked = frame[1] != PRODUCE.key
-            self._reply_later(None, parts)
-
-    def _serve_slowly(self, frame: memoryview) -> None:
-        header, reply = self._dispatcher.handle(frame)
-        if isinstance(reply, Response):
-            self._reply(encode_reply(header, reply))
-        elif reply is not None:
-            self._blocked = header.api_key != PRODUCE.key
-            self._reply_later(header, asyncio.ensure_future(reply))
+            self._reply_later(reply, blocks=frame[1] != PRODUCE.key)
 
     def _reply(self, parts: list[Part]) -> None:
         self._waiting_bytes += len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
@@ -199,35 +188,27 @@ class ClientConnection:
         else:
             self._outbox += parts
 
-    def _reply_later(
-        self, header: RequestHeader | None, reply: asyncio.Future[Response | None] | asyncio.Future[list[Part]]
-    ) -> None:
+    def _reply_later(self, reply: Later, *, blocks: bool) -> None:
         slot = _Slot()
         self._outstanding.append(slot)
-        self._tasks.add(reply)
-        reply.add_done_callback(partial(self._complete, header, slot))
+        self._blocked = blocks
+        self._events.add(reply.event)
+        reply.event.add_done_callback(partial(self._complete, slot, reply.make))
 
     def _complete(
-        self,
-        header: RequestHeader | None,
-        slot: _Slot,
-        task: asyncio.Future[Response | None] | asyncio.Future[list[Part]],
+        self, slot: _Slot, make: Callable[[asyncio.Future[Any]], list[Part]], event: asyncio.Future[Any]
     ) -> None:
-        self._tasks.discard(task)
-        if task.cancelled():
+        self._events.discard(event)
+        if event.cancelled():
             return
         try:
-            reply = task.result()
-            if isinstance(reply, list):
-                slot.parts = reply
-            elif reply is not None and header is not None:
-                slot.parts = encode_reply(header, reply)
+            slot.parts = make(event)
             self._waiting_bytes += sum(map(len, slot.parts))
         except CloseConnectionError as error:
             self._hang_up(str(error))
             return
         except Exception:
-            log.exception("request %s of %s failed; closing its connection", header, self._connection.peer)
+            log.exception("a request of %s failed; closing its connection", self._connection.peer)
             self.close()
             return
         slot.done = True
@@ -240,7 +221,8 @@ class ClientConnection:
             self._outbox += self._outstanding.popleft().parts
         self._blocked = self._blocked and bool(self._outstanding)
         self._flush()
-        self._serve(self._monotonic())
+        if self._frames.buffered or self._paused:
+            self._serve(self._monotonic())
 
     def _flush(self) -> None:
         if self._outbox:

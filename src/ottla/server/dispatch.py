@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, cast
 
 from ottla.handlers.api_versions import unsupported_version
-from ottla.handlers.context import Broker, CloseConnectionError, Context, Reply
+from ottla.handlers.context import Broker, CloseConnectionError, Context, Later
 from ottla.handlers.fetch_again import FetchAgain
 from ottla.handlers.produce_again import ProduceAgain
 from ottla.handlers.registry import HANDLERS, Served
@@ -15,12 +16,10 @@ from ottla.wire.api.fetch import FetchRequest
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.codec import decode
 from ottla.wire.framing import RequestHeader, parse_request_header, response_frame
+from ottla.wire.schema import Response
 
 if TYPE_CHECKING:
-    import asyncio
-
     from ottla.env.network import Address, Part
-    from ottla.wire.schema import Response
 
 MAX_REQUEST = 1 << 20
 """Two bytes on the wire can become a thousand in memory and in the reply, so most requests are held to this size."""
@@ -48,19 +47,19 @@ class Dispatcher:
         self._produce_again = ProduceAgain(broker)
         self._fetch_again = FetchAgain(broker)
 
-    def handle_fast(self, request: memoryview) -> list[Part] | asyncio.Future[list[Part]] | None:
+    def handle_fast(self, request: memoryview) -> list[Part] | Later | None:
         """Fast path, to be tried before `handle`: an encoded reply, now or later, or None."""
         key = request[1] if len(request) > 1 else -1
         if key == PRODUCE.key:
             return self._produce_again.serve(request)
         return self._fetch_again.serve(request) if key == FETCH.key else None
 
-    def handle(self, request: memoryview) -> tuple[RequestHeader, Reply]:
+    def handle(self, request: memoryview) -> list[Part] | Later:
         """Run the handler a request asks for. Raises WireError when it cannot be read."""
         header = parse_request_header(request)
         served = _find_handler(header, request)
         if served is None:
-            return header._replace(api_version=0), unsupported_version()
+            return encode_reply(header._replace(api_version=0), unsupported_version())
         # Bytes behind the body are left alone, as in Kafka: librdkafka sends some with Metadata 11 and up.
         message, _ = decode(served.request, request, header.api_version, header.body_position)
         if isinstance(message, ProduceRequest):
@@ -68,7 +67,10 @@ class Dispatcher:
         elif isinstance(message, FetchRequest):
             self._fetch_again.learn(request, header, message)
         context = Context(header.api_key, header.api_version, header.client_id, self._listener, self._local, self._peer)
-        return header, served.handle(self._broker, context, message)
+        reply = served.handle(self._broker, context, message)
+        if reply is None or isinstance(reply, Response):
+            return encode_reply(header, reply)
+        return Later(asyncio.ensure_future(reply), lambda event: encode_reply(header, event.result()))
 
 
 def _find_handler(header: RequestHeader, request: memoryview) -> Served | None:
@@ -86,7 +88,9 @@ def _find_handler(header: RequestHeader, request: memoryview) -> Served | None:
     return served
 
 
-def encode_reply(header: RequestHeader, reply: Response) -> list[Part]:
+def encode_reply(header: RequestHeader, reply: Response | None) -> list[Part]:
+    if reply is None:
+        return []
     try:
         return cast("list[Part]", response_frame(header, reply))
     except WireError as error:
