@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 
 KAFKA_JARS ?= $(wildcard $(CURDIR)/build/kafka-jars)
 
-.PHONY: setup run test check bench lock docs kafka-jars clean
+.PHONY: setup run test check bench profile lock docs kafka-jars clean
 
 setup: $(STAMP)
 
@@ -36,6 +36,10 @@ check: setup
 	$(BIN)/ruff format --check src tests bench
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Where the microseconds of one request go.
+profile: setup
+	@$(BIN)/python -m bench.stages
 
 # Ottla beside Apache Kafka on this machine; `make bench ONLY=produce` runs one part. Needs Maven and Java.
 bench: setup kafka-jars

@@ -20,7 +20,8 @@ METHOD = """\
 ## How it was measured
 
 Both brokers run on the same machine at the same time and take the load in turn, case by case; who goes first changes
-with every repeat, and dirty pages are written out in between. Apache Kafka runs as one KRaft node that is broker and
+with every repeat. In between, dirty pages are written out, and some page cache is filled and freed, lest a virtual
+machine's host take back the memory that the next one writes to. Apache Kafka runs as one KRaft node that is broker and
 controller, with the JVM flags of its own start script (1 GB heap, G1). Both run with their defaults, except that groups
 do not wait for more members (`group.initial.rebalance.delay.ms=0`) and that deleted segments leave the disk after half
 a second. Before anything is measured, each broker serves small and large requests for {warmup:.0f} s, so that the JIT

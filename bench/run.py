@@ -136,8 +136,8 @@ def in_turn(names: Sequence[str], repeat: int) -> Sequence[str]:
 def _measure(case: Case, name: str, what: str, session: Session, results: Results) -> None:
     with session.broker_for(case, name) as broker:
         session.announce(f"{case}: {name}, {what}")
-        brokers.touch_pages(results.scale.page_bytes)
         if case.wait:
+            brokers.touch_pages(results.scale.page_bytes)
             brokers.settle(results.scale.settle_seconds, session.shared if not case.fresh else [broker])
         values = case.measure(broker, results.scale)
     results.measurements += [

@@ -21,7 +21,7 @@ def usage_of(pid: int) -> Usage:
     process = Path("/proc") / str(pid)
     status = parse_status((process / "status").read_text())
     return Usage(
-        cpu_seconds=parse_cpu_seconds((process / "stat").read_text(), _TICKS),
+        cpu_seconds=cpu_seconds_of(pid),
         rss_bytes=status["VmRSS"] * _KIB,
         peak_rss_bytes=status["VmHWM"] * _KIB,
         open_files=len(list((process / "fd").iterdir())),
@@ -29,13 +29,21 @@ def usage_of(pid: int) -> Usage:
 
 
 def cpu_seconds_of(pid: int) -> float:
+    return sum(split_cpu_seconds_of(pid))
+
+
+def split_cpu_seconds_of(pid: int) -> tuple[float, float]:
+    """User and system time."""
     return parse_cpu_seconds((Path("/proc") / str(pid) / "stat").read_text(), _TICKS)
 
 
-def parse_cpu_seconds(stat: str, ticks: int) -> float:
-    """Fields 14 and 15. The command in field 2 may hold spaces and parentheses, so count after the last one."""
+def parse_cpu_seconds(stat: str, ticks: int) -> tuple[float, float]:
+    """User and system time, fields 14 and 15.
+
+    The command in field 2 may hold spaces and parentheses, so count after the last one.
+    """
     fields = stat.rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / ticks
+    return int(fields[11]) / ticks, int(fields[12]) / ticks
 
 
 def parse_status(text: str) -> dict[str, int]:

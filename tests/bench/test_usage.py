@@ -7,7 +7,7 @@ STAT = "4242 (a (strange) name) S 1 4242 4242 0 -1 4194560 100 0 0 0 150 50 7 8 
 
 
 def test_cpu_time_is_user_and_system_time() -> None:
-    assert parse_cpu_seconds(STAT, 100) == 2.0
+    assert parse_cpu_seconds(STAT, 100) == (1.5, 0.5)
 
 
 def test_sizes_of_a_status() -> None:

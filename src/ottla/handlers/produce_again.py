@@ -188,14 +188,16 @@ class ProduceAgain:
 def _rest(shape: _Shape, frame: memoryview) -> memoryview | None:
     """The records, if there is nothing else behind the partition's index."""
     position = 8 + len(shape.head) + 4
-    if not shape.flexible:
-        return frame[position + 4 :] if _LENGTH.unpack_from(frame, position)[0] == len(frame) - position - 4 else None
     try:
-        size, position = read_varint(frame, position)
-    except WireError:
+        if not shape.flexible:
+            (size,) = _LENGTH.unpack_from(frame, position)
+            position += _LENGTH.size
+            return frame[position:] if size == len(frame) - position else None
+        length, position = read_varint(frame, position)
+    except (WireError, struct.error):
         return None
-    end = position + size - 1
-    return frame[position:end] if frame[end:] == _NO_TAGS else None
+    end = position + length - 1
+    return frame[position:end] if length and frame[end:] == _NO_TAGS else None
 
 
 def _stored(shape: _Shape, correlation_id: int, index: int, reply: bytes, wait: asyncio.Future[None]) -> list[Part]:

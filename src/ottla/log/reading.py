@@ -80,6 +80,7 @@ class Reading:
         for segment in self._segments.holding(offset):
             found = segment.find(offset) if segment.size else None
             if found is not None:
+                self._remember(offset, segment, found[0])
                 return segment, found[0]
         return None
 

@@ -1,0 +1,200 @@
+"""`python -m bench.stages`: where the microseconds of one Produce and one Fetch go, from the innermost call outwards.
+
+Each line is a call that holds the ones above it, timed alone in this process; the last ones are a broker under load,
+as the kernel's books have it. `docs/performance.md` says what to make of them.
+"""
+
+import asyncio
+import statistics
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from crc32c import crc32c
+from rich.console import Console
+from rich.table import Table
+
+from bench import brokers, generator, wire
+from bench.case import new_topic
+from bench.generator import Kind, Load
+from bench.measurement import OTTLA
+from bench.usage import split_cpu_seconds_of
+from ottla.config.broker import BrokerConfig
+from ottla.controller.controller import Controller
+from ottla.env.network import Address, Part
+from ottla.handlers.context import Broker
+from ottla.records.header import read_header
+from ottla.records.validate import validate_batch
+from ottla.replication.intake import prepare
+from ottla.server.broker import BrokerServer
+from ottla.server.buffers import Buffers
+from ottla.server.connection import ClientConnection
+from ottla.server.dispatch import Dispatcher
+from ottla.server.event_loop import new_event_loop
+from ottla.store.interface import Store
+
+_CALLS = 5_000
+_ROUNDS = 7
+_TOPIC = wire.RAW_TOPIC
+_PEER = Address("127.0.0.1", 1)
+
+Row = tuple[str, float]
+
+
+class _ObservedServer(BrokerServer):
+    broker: Broker
+
+    def _assemble(self, cluster_id: str, store: Store, controller: Controller) -> Broker:
+        self.broker = super()._assemble(cluster_id, store, controller)
+        return self.broker
+
+
+class _NoSocket:
+    """A connection that takes every reply at once and does nothing with it."""
+
+    local = peer = _PEER
+    unsent = 0
+
+    def send(self, parts: Sequence[Part]) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def _microseconds(call: Callable[[], object]) -> float:
+    """The median over a few rounds, without the loop around the calls."""
+    return statistics.median(_round(call) - _round(_nothing) for _ in range(_ROUNDS))
+
+
+def _round(call: Callable[[], object]) -> float:
+    began = time.process_time()
+    for _ in range(_CALLS):
+        call()
+    return (time.process_time() - began) / _CALLS * 1e6
+
+
+def _nothing() -> None:
+    pass
+
+
+class _Requests:
+    """One request in a buffer, as a client would send it again and again."""
+
+    def __init__(self, broker: Broker, frame: bytes) -> None:
+        self._sent = frame
+        self.frame = memoryview(bytearray(frame[4:]))
+        self.dispatcher = Dispatcher(broker, "PLAINTEXT", _PEER, _PEER)
+        self._connection = ClientConnection(broker, _NoSocket(), "PLAINTEXT", Buffers(), lambda _: None)
+
+    def refresh(self) -> memoryview:
+        """What the broker writes into a batch is overwritten with what the client sent."""
+        self.frame[:] = self._sent[4:]
+        return self.frame
+
+    def receive(self) -> None:
+        size = len(self._sent)
+        self._connection.buffer()[:size] = self._sent
+        self._connection.received(size)
+
+
+def _produce_stages(broker: Broker) -> list[Row]:
+    batch = bytes(wire.batch_of(wire.SMALL_BATCH))
+    requests = _Requests(broker, wire.produce_frame(_TOPIC, 0, batch, 1))
+    requests.dispatcher.handle(requests.refresh())
+    partition = broker.replicas.leader_of(_TOPIC, 0)
+    records = memoryview(bytearray(batch))
+    header, clean = read_header(batch), struct.Struct(">q").pack_into
+    file = partition.log.read(0, 1 << 20, partition.high_watermark).file
+    assert file is not None
+
+    def append() -> None:
+        clean(records, 0, 0)
+        partition.append(records)
+
+    slow = Dispatcher(broker, "PLAINTEXT", _PEER, _PEER)
+    return [
+        ("crc32c of the batch", _microseconds(lambda: crc32c(records[21:]))),
+        ("records.validate_batch", _microseconds(lambda: validate_batch(memoryview(batch)))),
+        ("replication.intake.prepare", _microseconds(lambda: prepare(memoryview(batch), partition.config, _now()))),
+        ("one pwrite", _microseconds(lambda: file.write(records, 0))),
+        ("log.append", _microseconds(lambda: partition.log.append(records, header, 0))),
+        ("replication.Partition.append, with prepare", _microseconds(append)),
+        ("handlers.produce_again", _microseconds(lambda: requests.dispatcher.handle_fast(requests.refresh()))),
+        ("server.connection, all but the socket", _microseconds(requests.receive)),
+        (
+            "the slow twin, handlers.produce, instead of produce_again",
+            _microseconds(lambda: slow.handle(requests.refresh())),
+        ),
+    ]
+
+
+def _fetch_stages(broker: Broker) -> list[Row]:
+    frame = wire.fetch_frame(_TOPIC, 0, 0, max_bytes=wire.SMALL_BATCH, max_wait_ms=0)
+    requests = _Requests(broker, frame)
+    requests.dispatcher.handle(requests.refresh())
+    partition = broker.replicas.leader_of(_TOPIC, 0)
+    slow = Dispatcher(broker, "PLAINTEXT", _PEER, _PEER)
+    return [
+        ("log.read", _microseconds(lambda: partition.log.read(0, wire.SMALL_BATCH, partition.high_watermark))),
+        ("handlers.fetch_again", _microseconds(lambda: requests.dispatcher.handle_fast(requests.frame))),
+        ("server.connection, all but the socket", _microseconds(requests.receive)),
+        ("the slow twin, handlers.fetch, instead of fetch_again", _microseconds(lambda: slow.handle(requests.frame))),
+    ]
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def _in_process(directory: str) -> tuple[list[Row], list[Row]]:
+    server = _ObservedServer(BrokerConfig({"log.dirs": directory, "listeners": "PLAINTEXT://127.0.0.1:0"}))
+    await server.start()
+    try:
+        await server.broker.controller.create_topic(_TOPIC)
+        return _produce_stages(server.broker), _fetch_stages(server.broker)
+    finally:
+        await server.stop()
+
+
+def _under_load(kind: Kind) -> list[Row]:
+    """16 connections, one small batch each."""
+    with brokers.start(OTTLA) as broker, new_topic(broker) as topic:
+        pid = broker.process.pid
+        load = Load("produce", broker.bootstrap, pid, 16, 16, 4.0, 1.0, topic=topic)
+        generator.run(load)
+        user, system = split_cpu_seconds_of(pid)
+        result = generator.run(Load(kind, broker.bootstrap, pid, 16, 16, 4.0, 0.0, topic=topic))
+        user, system = (now - then for now, then in zip(split_cpu_seconds_of(pid), (user, system), strict=True))
+    return [
+        ("under load: the broker's own time", user / result.requests * 1e6),
+        ("under load: the kernel's time for it", system / result.requests * 1e6),
+    ]
+
+
+def main() -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="ottla-bench-") as directory,
+        asyncio.Runner(loop_factory=new_event_loop) as runner,
+    ):
+        produce, fetch = runner.run(_in_process(str(Path(directory) / "data")))
+    for title, stages in (
+        (f"Produce, one batch of {wire.SMALL_BATCH} B", [*produce, *_under_load("produce")]),
+        (f"Fetch, one batch of {wire.SMALL_BATCH} B", [*fetch, *_under_load("fetch")]),
+    ):
+        table = Table("what", "us", title=title)
+        for name, microseconds in stages:
+            table.add_row(name, f"{microseconds:.1f}")
+        Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
