@@ -85,7 +85,6 @@ class TxnCore:
         answer = Outcome()
         answer.replies = [reply.failed(error) for reply in outcome.replies]
         answer.timers = list(outcome.otherwise)
-        answer.messages = list(outcome.messages)
         return answer
 
     def unload(self, now: Now) -> Outcome:
@@ -256,7 +255,7 @@ class TxnCore:
                 transaction.to_retry.discard(partition)
             elif verdict is markers.Verdict.RETRY and partition in transaction.unmarked:
                 transaction.to_retry.add(partition)
-            if verdict is not markers.Verdict.WRITTEN:
+            elif verdict is markers.Verdict.FENCED:
                 out.messages.append(_complaint(marker, partition, error))
         if not transaction.unmarked:
             self._complete(transaction, now, out)

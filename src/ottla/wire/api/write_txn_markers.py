@@ -1,7 +1,7 @@
 """WriteTxnMarkers: what a transaction coordinator asks of the leaders, a commit or abort marker in each partition.
 
 v1 is flexible and the oldest that Kafka 4 serves; v2 says under which transaction protocol the transaction ended, so
-that the leader knows which epochs to refuse (KIP-1228). An administrator aborts a hanging transaction with it (KIP-664).
+that the leader knows which epochs to refuse (KIP-1228). Administrators abort hanging transactions with it (KIP-664).
 """
 
 from ottla.wire.api import WRITE_TXN_MARKERS
