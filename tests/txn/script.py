@@ -125,10 +125,14 @@ class Player:
         if found.error is not ErrorCode.NONE:
             self.lines.append(found.error.name)
             return
-        began = "-" if found.transaction_start_time_ms == -1 else seconds(found.transaction_start_time_ms - WALL_START_MS)
+        began = (
+            "-" if found.transaction_start_time_ms == -1 else seconds(found.transaction_start_time_ms - WALL_START_MS)
+        )
         timeout = seconds(found.transaction_timeout_ms)
         producer = f"{found.producer_id}:{found.producer_epoch}"
-        self.lines.append(f"{found.state} {producer} timeout {timeout} began {began} {show_partitions(found.partitions)}")
+        self.lines.append(
+            f"{found.state} {producer} timeout {timeout} began {began} {show_partitions(found.partitions)}"
+        )
 
     def _list(self, _: list[str], options: dict[str, str]) -> None:
         try:
@@ -156,7 +160,9 @@ class Player:
 
     def _show_timer(self, timer: SetTimer | CancelTimer) -> str:
         name = f"timer {timer.key.kind.value} {timer.key.transactional_id}"
-        return f"{name} in {seconds(timer.at_ms - self.shell.steady_ms)}" if isinstance(timer, SetTimer) else f"{name} off"
+        return (
+            f"{name} in {seconds(timer.at_ms - self.shell.steady_ms)}" if isinstance(timer, SetTimer) else f"{name} off"
+        )
 
 
 def show_record(record: Record) -> str:

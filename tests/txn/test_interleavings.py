@@ -86,9 +86,9 @@ class Interleavings(RuleBasedStateMachine):
         self.acknowledged: dict[Begun, bool] = {}
         self.late: list[tuple[Marker, TopicPartition]] = []
         self.shell.trace = self.watch
-        used_up = TransactionStored(OLD, 500, 32_763, COMPLETE_COMMIT, 60_000, WALL_START_MS, WALL_START_MS)
+        used_up = TransactionStored(OLD, 500, 32_764, COMPLETE_COMMIT, 60_000, WALL_START_MS, WALL_START_MS)
         self.shell.store(used_up._replace(previous_producer_id=500))
-        self.producers[OLD].append(Producer(500, 32_763))
+        self.producers[OLD].append(Producer(500, 32_764))
 
     def watch(self, outcome: Outcome) -> None:
         """Counts transactions and keeps how they are decided, from what is written."""
@@ -147,6 +147,14 @@ class Interleavings(RuleBasedStateMachine):
             if protocol == PROTOCOL_2:
                 self.producers[transactional_id].append(Producer(result.producer_id, result.producer_epoch))
 
+    @rule(transactional_id=ids, protocol=protocols, writes=st.sets(partitions, min_size=1), committed=st.booleans())
+    def transact(self, transactional_id: str, protocol: int, writes: set[TopicPartition], committed: bool) -> None:
+        """A whole transaction, as far as it goes; its client does not wait for the markers."""
+        if not self.producers[transactional_id]:
+            self.init(transactional_id, 0, goes_on=False, timeout_ms=60_000)
+        self.write(transactional_id, protocol, writes)
+        self.end(transactional_id, 0, committed, protocol)
+
     @precondition(lambda self: self.shell.pending)
     @rule(pick=picks, trouble=st.sampled_from(["", "", "", "before", "after"]))
     def leader_answers(self, pick: int, trouble: str) -> None:
@@ -171,36 +179,28 @@ class Interleavings(RuleBasedStateMachine):
         error = self.leaders[partition].mark(marker)
         self.shell.perform(self.shell.core.markers_written(marker, {partition: error}, self.shell.now))
 
-    @rule(duration_ms=st.sampled_from([0, 100, 1_001, 60_001, 2 * DAY_MS]))
-    def wait(self, duration_ms: int) -> None:
-        self.shell.wait(duration_ms)
+    @rule(duration_ms=st.sampled_from([0, 100, 1_001, 60_001, 2 * DAY_MS, None]))
+    def wait(self, duration_ms: int | None) -> None:
+        """For some time, or for the next timer."""
+        if duration_ms is not None:
+            self.shell.wait(duration_ms)
+        elif self.shell.timers:
+            self.shell.fire_next()
 
-    @rule()
-    def expire(self) -> None:
-        self.shell.perform(self.shell.core.expire(self.shell.now))
-
-    @precondition(lambda self: self.shell.timers)
-    @rule()
-    def next_timer(self) -> None:
-        self.shell.fire_next()
-
-    @rule(error=st.sampled_from([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER]))
-    def next_append_fails(self, error: ErrorCode) -> None:
-        self.shell.next_append_error = error
-
-    @rule(at_hand=st.booleans())
-    def producer_ids(self, at_hand: bool) -> None:
-        self.shell.has_producer_ids = at_hand
-
-    @rule()
-    def crash(self) -> None:
-        self.late += self.shell.pending
-        self.shell.crash()
-
-    @rule()
-    def crash_after_next_append(self) -> None:
-        """Before anybody hears of it, as far as the test's shell is concerned; markers on their way are lost."""
-        self.shell.dies_after_next_append = True
+    @rule(kind=st.sampled_from(["append", "append", "crash", "crash", "crash after append", "producer ids", "expiry"]))
+    def trouble(self, kind: str) -> None:
+        match kind:
+            case "append":
+                self.shell.next_append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+            case "crash":
+                self.late += self.shell.pending
+                self.shell.crash()
+            case "crash after append":
+                self.shell.dies_after_next_append = True
+            case "producer ids":
+                self.shell.has_producer_ids = not self.shell.has_producer_ids
+            case "expiry":
+                self.shell.perform(self.shell.core.expire(self.shell.now))
 
     @invariant()
     def the_log_says_what_the_core_knows(self) -> None:
