@@ -101,7 +101,7 @@ async def test_bytes_come_and_go() -> None:
         await until(lambda: len(there.data) == 3000)
         there.connection.send([b"a", bytearray(b"b"), memoryview(b"c")])
         assert await read(sock, 3) == b"abc"
-        assert there.connection.unsent() == 0
+        assert there.connection.unsent == 0
         assert there.connection.local == Address(*sock.getpeername())
         assert there.connection.peer == Address(*sock.getsockname())
 
@@ -129,9 +129,9 @@ async def test_parts_arrive_in_order_however_slowly(tmp_path: Path) -> None:
         sock, there = await server.client()
         for start in range(0, len(parts), 7):
             there.connection.send(parts[start : start + 7])
-        assert there.connection.unsent() > 0
+        assert there.connection.unsent > 0
         assert await read(sock, len(expected)) == expected
-        await until(lambda: there.connection.unsent() == 0)
+        await until(lambda: there.connection.unsent == 0)
         await until(lambda: there.drains == 1)
 
 
@@ -144,7 +144,7 @@ async def test_a_file_slice_survives_the_file(tmp_path: Path) -> None:
         there.connection.send([file_of(tmp_path, content)])
         (tmp_path / "file").unlink()
         await settle()
-        assert there.connection.unsent() > 0
+        assert there.connection.unsent > 0
         assert await read(sock, len(content)) == content
 
 
@@ -186,7 +186,7 @@ async def test_the_end_of_the_peer_is_told_once(linger: bool) -> None:
         there.connection.send([b"into the void"])
         there.connection.pause_reading()
         there.connection.resume_reading()
-        assert there.connection.unsent() == 0
+        assert there.connection.unsent == 0
         assert there.ends == 1
 
 
@@ -195,9 +195,9 @@ async def test_closing_drops_what_is_unsent() -> None:
     async with listening() as server:
         sock, there = await server.client()
         there.connection.send([bytes(TOO_MUCH)])
-        assert there.connection.unsent() > 0
+        assert there.connection.unsent > 0
         there.connection.close()
-        assert there.connection.unsent() == 0
+        assert there.connection.unsent == 0
         assert there.ends == 1
         assert len(await read(sock, TOO_MUCH)) < TOO_MUCH
 

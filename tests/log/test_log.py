@@ -4,7 +4,6 @@ import errno
 
 import pytest
 
-from ottla.env.disk import Buffer
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
@@ -32,40 +31,22 @@ def test_offsets_and_epoch_are_set_in_place() -> None:
     log = a_log()
     append(log, batch(3))
     item = batch(2)
-    assert append(log, item, leader_epoch=4) == (3, 4, False, NOW_MS, 0)
+    assert append(log, item, leader_epoch=4) == (3, 4, False)
     stored = read_header(item.view)
     assert (stored.base_offset, stored.partition_leader_epoch) == (3, 4)
     assert content(log.read(3, 1000, 5)) == bytes(item.view)
     assert log.end_offset == 5
 
 
-def test_several_batches_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = a_log()
-    writes: list[int] = []
-    write = FaultFile.write
-
-    def counted(file: FaultFile, data: Buffer, position: int) -> None:
-        writes.append(position)
-        write(file, data, position)
-
-    monkeypatch.setattr(FaultFile, "write", counted)
-    items = [batch(2), batch(3), batch(1)]
-    data = bytearray(b"".join(item.view for item in items))
-    result = log.append(memoryview(data), [item.headers[0] for item in items], 0)
-    assert (result.base_offset, result.last_offset, log.end_offset) == (0, 5, 6)
-    assert writes == [0]
-    assert [read_header(read_all(log), at).base_offset for at in (0, len(items[0].view))] == [0, 2]
-
-
 def test_followers_keep_offsets_and_epochs() -> None:
     log = a_log()
     item = batch(2, base_offset=10, leader_epoch=3)
-    log.append_as_follower(item.view, item.headers)
+    log.append_as_follower(item.view, [item.header])
     assert (log.end_offset, log.latest_epoch) == (12, 3)
     assert content(log.read(0, 1000, 12)) == bytes(item.view)
     again = batch(2, base_offset=11, leader_epoch=3)
     with pytest.raises(KafkaError, match="cannot follow"):
-        log.append_as_follower(again.view, again.headers)
+        log.append_as_follower(again.view, [again.header])
     assert log.end_offset == 12
 
 
@@ -76,7 +57,7 @@ def test_a_duplicate_is_answered_with_the_original() -> None:
     append(log, first)
     append(log, batch(1, producer_id=9, producer_epoch=0, base_sequence=2))
     again = batch(2, producer_id=9, producer_epoch=0, base_sequence=0, timestamp=NOW_MS + 5)
-    assert append(log, again) == (4, 5, True, NOW_MS + 5, 0)
+    assert append(log, again) == (4, 5, True)
     assert log.end_offset == 7
     with pytest.raises(KafkaError) as error:
         append(log, batch(1, producer_id=9, producer_epoch=0, base_sequence=4))
@@ -146,13 +127,13 @@ def test_offsets_that_do_not_fit_roll() -> None:
     log = a_log()
     append(log)
     last = batch(2, base_offset=2**31 - 2, leader_epoch=0)
-    log.append_as_follower(last.view, last.headers)
+    log.append_as_follower(last.view, [last.header])
     assert bases(log) == [0]
     beyond = batch(1, base_offset=2**31, leader_epoch=0)
-    log.append_as_follower(beyond.view, beyond.headers)
+    log.append_as_follower(beyond.view, [beyond.header])
     assert bases(log) == [0, 2**31]
     far = batch(1, base_offset=2**40, leader_epoch=0)
-    log.append_as_follower(far.view, far.headers)
+    log.append_as_follower(far.view, [far.header])
     assert bases(log) == [0, 2**31, 2**40]
     assert content(log.read(2**31 + 1, 1000, log.end_offset)) == bytes(far.view)
 
@@ -160,7 +141,7 @@ def test_offsets_that_do_not_fit_roll() -> None:
 def test_an_empty_segment_gives_way_to_one_that_can_hold_the_offset() -> None:
     log = a_log()
     far = batch(1, base_offset=2**40, leader_epoch=0)
-    log.append_as_follower(far.view, far.headers)
+    log.append_as_follower(far.view, [far.header])
     assert bases(log) == [2**40]
 
 
@@ -414,7 +395,7 @@ def test_a_follower_starts_over() -> None:
     assert (log.log_start_offset, log.end_offset, bases(log), log.latest_epoch) == (100, 100, [100], -1)
     assert len(log.producers) == 0
     item = batch(base_offset=100, leader_epoch=7)
-    log.append_as_follower(item.view, item.headers)
+    log.append_as_follower(item.view, [item.header])
     assert content(log.read(100, 1000, 101)) == bytes(item.view)
 
 

@@ -59,9 +59,9 @@ class LogMachine(RuleBasedStateMachine):
     @rule(timestamps=st.lists(st.integers(0, 100_000), min_size=1, max_size=8), idempotent=st.booleans())
     def append(self, timestamps: list[int], idempotent: bool) -> None:
         item = self._next_batch(timestamps, idempotent)
-        result = self.log.append(item.view, item.headers, self.epoch)
-        assert (result.base_offset, result.last_offset) == (self.end, self.end + len(timestamps) - 1)
-        assert not result.duplicate
+        assert self.log.append(item.view, item.header, self.epoch) is None
+        assert read_header(item.view).base_offset == self.end
+        assert self.log.end_offset == self.end + len(timestamps)
         self._appended(item)
 
     @rule(sizes=st.lists(st.integers(1, 4), min_size=2, max_size=4), gap=st.integers(0, 3))
@@ -72,7 +72,7 @@ class LogMachine(RuleBasedStateMachine):
             parts.append(batch(count, base_offset=offset, leader_epoch=self.epoch))
             offset += count
         data = bytearray(b"".join(part.view for part in parts))
-        self.log.append_as_follower(memoryview(data), [part.headers[0] for part in parts])
+        self.log.append_as_follower(memoryview(data), [part.header for part in parts])
         for part in parts:
             self._appended(part)
 
@@ -90,16 +90,16 @@ class LogMachine(RuleBasedStateMachine):
         if last.header.producer_epoch != self.epoch or last.last < self.start:
             return
         data = memoryview(bytearray(last.data))
-        result = self.log.append(data, [last.header], self.epoch)
-        assert result.duplicate
-        assert (result.base_offset, result.last_offset) == (last.base, last.last)
+        original = self.log.append(data, last.header, self.epoch)
+        assert original is not None
+        assert (original.first_offset, original.last_offset) == (last.base, last.last)
 
     @rule(room=st.integers(0, 80))
     def append_to_full_disk(self, room: int) -> None:
         item = self._next_batch([1, 2, 3], True)
         self.disk.room = room
         with pytest.raises(OSError, match="No space left") as error:
-            self.log.append(item.view, item.headers, self.epoch)
+            self.log.append(item.view, item.header, self.epoch)
         assert error.value.errno == errno.ENOSPC
         self.disk.room = None
 

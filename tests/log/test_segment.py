@@ -26,7 +26,7 @@ class World:
     def append(self, *timestamps: int) -> None:
         for timestamp in timestamps or (0,):
             item = batch(timestamp=NOW_MS + timestamp, base_offset=self.next_offset)
-            self.segment.append(item.view, [(self.next_offset, item.headers[0])], CONFIG)
+            self.segment.append(item.view, item.header, self.next_offset, CONFIG)
             self.next_offset += 1
 
     def reopen(self) -> Segment:
@@ -223,7 +223,7 @@ def test_full_indexes_are_reported() -> None:
     for number in range(4):
         assert not world.segment.indexes_are_full
         item = batch(timestamp=NOW_MS + number, base_offset=1000 + number)
-        world.segment.append(item.view, [(1000 + number, item.headers[0])], config)
+        world.segment.append(item.view, item.header, 1000 + number, config)
         if number == 2:
             break
     # Two entries of 12 bytes fit beside the one that is kept for sealing; four of 8 bytes would still have fitted.

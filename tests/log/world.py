@@ -7,7 +7,7 @@ from ottla.env.clock import Timer
 from ottla.env.disk import Disk
 from ottla.log.config import LogConfig
 from ottla.log.directory import LogDirectory
-from ottla.log.log import AppendResult, Log, LogRead
+from ottla.log.log import Log, LogRead
 from ottla.model import TopicId, TopicPartition
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.header import BatchHeader, read_header
@@ -35,7 +35,7 @@ class StillClock:
 
 class Batch(NamedTuple):
     view: memoryview
-    headers: list[BatchHeader]
+    header: BatchHeader
 
 
 def batch(
@@ -59,12 +59,22 @@ def batch(
         base_offset=base_offset,
         leader_epoch=leader_epoch,
     )
-    return Batch(memoryview(data), [read_header(data)])
+    return Batch(memoryview(data), read_header(data))
 
 
-def append(log: Log, item: Batch | None = None, leader_epoch: int = 0) -> AppendResult:
+class Appended(NamedTuple):
+    base_offset: int
+    last_offset: int
+    duplicate: bool
+
+
+def append(log: Log, item: Batch | None = None, leader_epoch: int = 0) -> Appended:
     item = item or batch()
-    return log.append(item.view, item.headers, leader_epoch)
+    base_offset = log.end_offset
+    original = log.append(item.view, item.header, leader_epoch)
+    if original is not None:
+        return Appended(original.first_offset, original.last_offset, duplicate=True)
+    return Appended(base_offset, log.end_offset - 1, duplicate=False)
 
 
 def open_directory(

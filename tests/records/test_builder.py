@@ -6,7 +6,7 @@ from ottla.records.builder import NewRecord, build_batch
 from ottla.records.format import Codec
 from ottla.records.header import read_header
 from ottla.records.reader import Record, read_records
-from ottla.records.validate import validate_batches, validate_records
+from ottla.records.validate import validate_batch, validate_records
 
 from .samples import codecs, record_lists
 
@@ -14,7 +14,7 @@ from .samples import codecs, record_lists
 @given(record_lists, codecs)
 def test_what_is_built_is_valid_and_reads_back(records: list[NewRecord], codec: Codec) -> None:
     batch = build_batch(records, codec=codec)
-    [header] = validate_batches(memoryview(batch))
+    header = validate_batch(memoryview(batch))
     validate_records(batch, header, compacted=False)
     assert header == read_header(batch)
     assert header.max_timestamp == max(record.timestamp for record in records)

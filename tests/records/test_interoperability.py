@@ -15,7 +15,7 @@ from ottla.records.format import Codec
 from ottla.records.header import read_header
 from ottla.records.reader import Record, read_records
 from ottla.records.rewrite import assign, recompress, stamp_log_append_time
-from ottla.records.validate import validate_batches, validate_records
+from ottla.records.validate import validate_batch, validate_records
 
 from .samples import JAVA, LIBRDKAFKA, TEXT, headers, payloads
 
@@ -34,7 +34,7 @@ records_of_clients = st.lists(
 
 
 def read_by_us(batch: bytearray) -> list[Record]:
-    [header] = validate_batches(memoryview(batch))
+    header = validate_batch(memoryview(batch))
     validate_records(batch, header, compacted=False)
     return read_records(batch)
 
@@ -91,7 +91,7 @@ def test_clients_read_what_we_write(builder: Any, reader: Any, codec: Codec, rec
 def test_clients_read_what_we_rewrite(builder: Any, reader: Any, codec: Codec) -> None:
     records = [NewRecord(b"key", TEXT * 20, (("null", None),), 1000 + number) for number in range(500)]
     batch = recompress(built_by_them(builder, records, Codec.NONE), codec)
-    assign(batch, 0, 90, 4)
+    assign(batch, read_header(batch), 90, 4)
     assert read_by_them(reader, batch) == with_offsets(records, 90)
     stamp_log_append_time(batch, 0, read_header(batch), 5555)
     assert {record.timestamp for record in read_by_them(reader, batch)} == {5555}

@@ -12,7 +12,7 @@ from ottla.records.header import read_header
 from ottla.records.invalid import InvalidBatch
 from ottla.records.reader import Record, first_at_or_after, max_timestamp_record, read_records
 from ottla.records.rewrite import recompress
-from ottla.records.validate import validate_batches, validate_records
+from ottla.records.validate import validate_batch, validate_records
 
 from .samples import TEXT, codecs, patched, record_lists, three_records, timestamps, with_payload
 
@@ -151,7 +151,7 @@ def outcome(look: Callable[[], object]) -> ErrorCode:
 def examine(batch: bytearray) -> None:
     """Everything that looks into bytes of unknown origin."""
     looks: list[Callable[[], object]] = [
-        lambda: validate_batches(memoryview(batch)),
+        lambda: validate_batch(memoryview(batch)),
         lambda: validate_records(batch, read_header(batch), compacted=True),
         lambda: read_records(batch),
         lambda: max_timestamp_record(batch),

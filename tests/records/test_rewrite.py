@@ -6,7 +6,7 @@ from ottla.records.format import Codec
 from ottla.records.header import read_header
 from ottla.records.reader import read_records
 from ottla.records.rewrite import assign, correct_max_timestamp, recompress, stamp_log_append_time
-from ottla.records.validate import InvalidBatch, validate_batches
+from ottla.records.validate import InvalidBatch, validate_batch
 
 from .samples import codecs, patched, record_lists, three_records
 
@@ -14,20 +14,18 @@ from .samples import codecs, patched, record_lists, three_records
 def valid_from_a_client(batch: bytearray) -> bool:
     """Whether a producer could have sent this, were it not for the offset: the checksum still fits."""
     copy = bytearray(batch)
-    assign(copy, 0, 0, -1)
-    return validate_batches(memoryview(copy)) == [read_header(copy)]
+    assign(copy, read_header(copy), 0, -1)
+    return validate_batch(memoryview(copy)) == read_header(copy)
 
 
 def test_assign_sets_offset_and_epoch_and_nothing_else() -> None:
     batch = three_records(Codec.LZ4)
-    buffer = bytearray(b"request") + batch + b"rest"
-    assign(memoryview(buffer), 7, 1234, 56)
-    changed = buffer[7:-4]
+    changed = bytearray(batch)
+    assign(changed, read_header(batch), 1234, 56)
     header = read_header(changed)
     assert (header.base_offset, header.partition_leader_epoch) == (1234, 56)
     assert header._replace(base_offset=0, partition_leader_epoch=-1) == read_header(batch)
     assert changed[61:] == batch[61:]
-    assert buffer == b"request" + changed + b"rest"
     assert valid_from_a_client(changed)
     assert [record.offset for record in read_records(changed)] == [1234, 1235, 1236]
 

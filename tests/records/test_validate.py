@@ -10,7 +10,7 @@ from ottla.records.compression import compress
 from ottla.records.format import Codec
 from ottla.records.header import read_header
 from ottla.records.invalid import InvalidBatch
-from ottla.records.validate import validate_batches, validate_records
+from ottla.records.validate import validate_batch, validate_records
 
 from .samples import codecs, patched, record_lists, three_records, with_payload
 
@@ -20,14 +20,14 @@ SIZE = len(OK)
 
 def refusal(batch: bytes | bytearray) -> ErrorCode:
     with pytest.raises(InvalidBatch) as refused:
-        validate_batches(memoryview(batch))
+        validate_batch(memoryview(batch))
     return refused.value.code
 
 
 @given(record_lists, codecs)
 def test_a_good_batch_gives_its_header(records: list[NewRecord], codec: Codec) -> None:
     batch = build_batch(records, codec=codec)
-    assert validate_batches(memoryview(batch)) == [read_header(batch)]
+    assert validate_batch(memoryview(batch)) == read_header(batch)
 
 
 def test_idempotent_and_transactional_batches_are_good() -> None:
@@ -35,7 +35,7 @@ def test_idempotent_and_transactional_batches_are_good() -> None:
         batch = build_batch(
             [NewRecord(b"k", b"v")], producer_id=0, producer_epoch=0, base_sequence=0, transactional=transactional
         )
-        [header] = validate_batches(memoryview(batch))
+        header = validate_batch(memoryview(batch))
         assert (header.has_producer_id, header.is_transactional) == (True, transactional)
 
 
@@ -117,7 +117,7 @@ def test_where_our_answer_is_not_kafkas(batch: bytes, code: ErrorCode) -> None:
     ],
 )
 def test_oddities_that_kafka_takes(batch: bytearray) -> None:
-    assert validate_batches(memoryview(batch)) == [read_header(batch)]
+    assert validate_batch(memoryview(batch)) == read_header(batch)
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -139,12 +139,12 @@ def test_the_most_records_that_can_fit_do() -> None:
     records = [NewRecord(None, None)] * 64
     batch = build_batch(records)
     assert len(batch) == 61 + 64 * 7
-    assert validate_batches(memoryview(batch))[0].record_count == 64
+    assert validate_batch(memoryview(batch)).record_count == 64
     assert refusal(patched(patched(batch, 57, ">i", 65), 23, ">i", 64)) is ErrorCode.INVALID_RECORD
 
 
 def deep_refusal(batch: bytearray, *, compacted: bool = False, limit: int = 10_000) -> ErrorCode:
-    [header] = validate_batches(memoryview(batch))
+    header = validate_batch(memoryview(batch))
     with pytest.raises(InvalidBatch) as refused:
         validate_records(memoryview(batch), header, compacted=compacted, limit=limit)
     return refused.value.code
@@ -153,7 +153,7 @@ def deep_refusal(batch: bytearray, *, compacted: bool = False, limit: int = 10_0
 @pytest.mark.parametrize("codec", Codec)
 def test_compacted_topics_want_keys(codec: Codec) -> None:
     keyed = build_batch([NewRecord(b"", b"v"), NewRecord(b"k", None)], codec=codec)
-    [header] = validate_batches(memoryview(keyed))
+    header = validate_batch(memoryview(keyed))
     validate_records(memoryview(keyed), header, compacted=True)
     keyless = build_batch([NewRecord(b"k", b"v"), NewRecord(None, b"v")], codec=codec)
     assert deep_refusal(keyless, compacted=True) is ErrorCode.INVALID_RECORD
@@ -178,7 +178,7 @@ def test_records_that_do_not_decompress_are_corrupt(codec: Codec) -> None:
 @pytest.mark.parametrize("codec", Codec)
 def test_bombs_are_refused(codec: Codec) -> None:
     batch = build_batch([NewRecord(b"k", bytes(50_000))], codec=codec)
-    [header] = validate_batches(memoryview(batch))
+    header = validate_batch(memoryview(batch))
     validate_records(batch, header, compacted=True, limit=60_000)
     if codec is not Codec.NONE:
         assert deep_refusal(batch, limit=10_000) is ErrorCode.MESSAGE_TOO_LARGE

@@ -76,6 +76,7 @@ class MemoryConnection:
             if not self.is_slow:
                 self._take()
 
+    @property
     def unsent(self) -> int:
         return sum(len(part) for part in self._unsent)
 

@@ -29,6 +29,7 @@ class TopicConfig:
         "flush_ms",
         "follower_replication_throttled_replicas",
         "index_interval_bytes",
+        "largest_batch",
         "leader_replication_throttled_replicas",
         "local_retention_bytes",
         "local_retention_ms",
@@ -51,6 +52,7 @@ class TopicConfig:
         "segment_index_bytes",
         "segment_jitter_ms",
         "segment_ms",
+        "takes_batches_as_they_are",
         "unclean_leader_election_enable",
     )
 
@@ -103,6 +105,10 @@ class TopicConfig:
             self.segment_bytes = integer("internal.segment.bytes")
         self.compacted = "compact" in self.cleanup_policy
         self.log_append_time = self.message_timestamp_type == "LogAppendTime"
+        self.largest_batch = min(self.max_message_bytes, self.segment_bytes)
+        self.takes_batches_as_they_are = (
+            not self.compacted and not self.log_append_time and self.compression_type == "producer"
+        )
 
 
 def topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:

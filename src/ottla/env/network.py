@@ -47,11 +47,12 @@ class Connection(Protocol):
     local: Address
     peer: Address
 
-    def send(self, parts: Sequence[Part]) -> None:
-        """Queue the parts; they are sent, as far as the peer takes them, when all who are ready have been served."""
-
+    @property
     def unsent(self) -> int:
         """Bytes queued that the peer has not taken yet."""
+
+    def send(self, parts: Sequence[Part]) -> None:
+        """Queue the parts; they are sent, as far as the peer takes them, when all who are ready have been served."""
 
     def pause_reading(self) -> None: ...
 
@@ -132,10 +133,10 @@ class SocketConnection:
         "_reading",
         "_receiver",
         "_socket",
-        "_unsent",
         "_writing",
         "local",
         "peer",
+        "unsent",
     )
 
     def __init__(
@@ -146,7 +147,7 @@ class SocketConnection:
         self._socket: socket.socket | None = sock
         self._receiver: Receiver | None = None
         self._outbox: deque[Part] = deque()
-        self._unsent = 0
+        self.unsent = 0
         self._reading = False
         self._writing = False
         self.local = _address(sock.getsockname())
@@ -166,32 +167,31 @@ class SocketConnection:
             self._reading = True
             self._loop.add_reader(self._socket.fileno(), self._readable)
 
-    def unsent(self) -> int:
-        return self._unsent
-
     def _readable(self) -> None:
-        if self._socket is None or self._receiver is None:
+        receiver = self._receiver
+        if self._socket is None or receiver is None:
             return
         try:
-            count = self._socket.recv_into(self._receiver.buffer())
+            count = self._socket.recv_into(receiver.buffer())
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             count = 0
         if count:
-            self._receiver.received(count)
+            receiver.received(count)
         else:
             self.close()
 
     def send(self, parts: Sequence[Part]) -> None:
         if self._socket is None:
             return
-        waits = bool(self._outbox)
+        outbox = self._outbox
+        waits = bool(outbox)
         for part in parts:
             if size := len(part):
-                self._outbox.append(part)
-                self._unsent += size
-        if not waits and self._outbox:
+                outbox.append(part)
+                self.unsent += size
+        if outbox and not waits:
             self._outgoing.add(self)
 
     def send_queued(self) -> None:
@@ -220,6 +220,10 @@ class SocketConnection:
         outbox = self._outbox
         if len(outbox) == 1:
             sent = self._socket.send(outbox[0])  # type: ignore[arg-type]
+            if sent == self.unsent:
+                outbox.clear()
+                self.unsent = 0
+                return
         else:
             run: list[Buffer] = []
             for part in outbox:
@@ -228,7 +232,7 @@ class SocketConnection:
                 run.append(part)
             # More follows (a file slice, or what is past the run): let the kernel fill whole packets.
             sent = self._socket.sendmsg(run, (), socket.MSG_MORE if len(run) < len(outbox) else 0)
-        self._unsent -= sent
+        self.unsent -= sent
         while sent:
             head = outbox[0]
             if sent < len(head):
@@ -242,7 +246,7 @@ class SocketConnection:
         sent = os.sendfile(self._socket.fileno(), part.file.fileno(), part.position, min(part.size, _MAX_SENDFILE))
         if sent == 0:
             raise OSError("the file ends before the slice does")
-        self._unsent -= sent
+        self.unsent -= sent
         if sent < part.size:
             self._outbox[0] = FileSlice(part.file, part.position + sent, part.size - sent)
         else:
@@ -275,7 +279,7 @@ class SocketConnection:
             self._loop.remove_writer(sock.fileno())
         sock.close()
         self._outbox.clear()
-        self._unsent = 0
+        self.unsent = 0
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             receiver.closed()

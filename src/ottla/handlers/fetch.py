@@ -6,7 +6,8 @@ Records leave as slices of segment files. Version 7 brings sessions (KIP-227), 9
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.env.network import FileSlice
 from ottla.errors import ErrorCode, KafkaError
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Context, Reply
     from ottla.replication.partition import Partition
 
-_READ_COMMITTED = 1
+T = TypeVar("T")
+
+READ_COMMITTED = 1
 
 
 def handle(broker: Broker, context: Context, request: FetchRequest) -> Reply:
@@ -26,11 +29,11 @@ def handle(broker: Broker, context: Context, request: FetchRequest) -> Reply:
         session = _session(broker, context, request)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
-    fetch = _Fetch(broker, request, session)
+    fetch = Fetch(broker, request, session)
     fetch.read()
     if fetch.is_ready():
         return fetch.response()
-    return fetch.wait()
+    return fetch.wait(fetch.read_again)
 
 
 def _session(broker: Broker, context: Context, request: FetchRequest) -> FetchSession:
@@ -53,7 +56,7 @@ def _session(broker: Broker, context: Context, request: FetchRequest) -> FetchSe
     return broker.fetch_sessions.begin(request.session_id, request.session_epoch, partitions, forgotten, by_id)
 
 
-class _Fetch:
+class Fetch:
     """One fetch: read, and when that finds too little, wait and read again."""
 
     def __init__(self, broker: Broker, request: FetchRequest, session: FetchSession) -> None:
@@ -78,9 +81,9 @@ class _Fetch:
 
     def _read_partition(self, wanted: FetchPartition, room: int) -> PartitionData:
         index = wanted.key[1]
-        aborted: list[AbortedTransaction] | None = [] if self._request.isolation_level == _READ_COMMITTED else None
+        aborted: list[AbortedTransaction] | None = [] if self._request.isolation_level == READ_COMMITTED else None
         try:
-            partition = self._find(wanted)
+            partition = find(self._broker, wanted)
             records = self._read_records(partition, wanted, room)
         except KafkaError as error:
             self._failed = True
@@ -110,17 +113,6 @@ class _Fetch:
         self._size += found.size
         return FileSlice(found.file, found.position, found.size)
 
-    def _find(self, wanted: FetchPartition) -> Partition:
-        topic, index = wanted.key
-        if isinstance(topic, bytes):
-            found = self._broker.controller.image.topic_by_id(topic)
-            if found is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-            topic = found.name
-        partition = self._broker.replicas.leader_of(topic, index)
-        partition.check_leader_epoch(wanted.leader_epoch)
-        return partition
-
     def response(self) -> FetchResponse:
         topics: dict[str | bytes, FetchableTopicResponse] = {}
         session = self._session
@@ -141,15 +133,32 @@ class _Fetch:
                 session.served(wanted.key)
         return FetchResponse(session_id=session.id, responses=list(topics.values()))
 
-    def wait(self) -> asyncio.Future[FetchResponse]:
-        future: asyncio.Future[FetchResponse] = asyncio.get_running_loop().create_future()
+    def read_again(self) -> FetchResponse:
+        self.read()
+        return self.response()
+
+    def wait(self, answer: Callable[[], T]) -> asyncio.Future[T]:
+        """The answer to give when there is enough to read, or when the client has waited long enough."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         missing = self._request.min_bytes - self._size
 
         def look_again() -> None:
             if not future.done():
-                self.read()
-                future.set_result(self.response())
+                future.set_result(answer())
 
         waiter = DataWaiter(self._broker.clock, self._partitions, missing, self._request.max_wait_ms / 1000, look_again)
         future.add_done_callback(lambda _: waiter.cancel())
         return future
+
+
+def find(broker: Broker, wanted: FetchPartition) -> Partition:
+    """The partition that a client means, if this broker leads it in the epoch that the client knows."""
+    topic, index = wanted.key
+    if isinstance(topic, bytes):
+        found = broker.controller.image.topic_by_id(topic)
+        if found is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        topic = found.name
+    partition = broker.replicas.leader_of(topic, index)
+    partition.check_leader_epoch(wanted.leader_epoch)
+    return partition

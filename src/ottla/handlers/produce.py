@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.context import CloseConnectionError
@@ -25,7 +25,7 @@ from ottla.wire.api.produce import (
 if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Context, Reply
 
-_VALID_ACKS = (0, 1, -1)
+VALID_ACKS = (0, 1, -1)
 _ADMIN_CLIENT = "__admin_client"
 """The client id that Kafka lets write to internal topics, for tools that repair them."""
 
@@ -54,7 +54,7 @@ def _append_topic(
             refusal = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         else:
             name = found.name
-    if request.acks not in _VALID_ACKS:
+    if request.acks not in VALID_ACKS:
         refusal = KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks} is not 0, 1 or -1")
     elif request.transactional_id is not None:
         refusal = KafkaError(ErrorCode.INVALID_REQUEST, "transactions are not served")
@@ -72,7 +72,6 @@ def _append(
     refusal: KafkaError | None,
     waits: list[asyncio.Future[None]],
 ) -> PartitionProduceResponse:
-    answer = PartitionProduceResponse(index=index, base_offset=-1)
     try:
         if refusal is not None:
             raise refusal
@@ -80,22 +79,28 @@ def _append(
             raise KafkaError(ErrorCode.INVALID_RECORD, "a partition without records")
         appended = broker.replicas.leader_of(topic, index).append(memoryview(records))
     except KafkaError as error:
-        answer.error_code = error.code
-        answer.error_message = error.message
-    else:
-        answer.base_offset = appended.base_offset
-        answer.log_append_time_ms = appended.log_append_time
-        answer.log_start_offset = appended.log_start_offset
-        if appended.wait is not None:
-            waits.append(appended.wait)
-            appended.wait.add_done_callback(partial(_stored, answer))
+        return refused(index, error)
+    answer = PartitionProduceResponse(
+        index=index,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.log_append_time,
+        log_start_offset=appended.log_start_offset,
+    )
+    if appended.wait is not None:
+        waits.append(appended.wait)
+        appended.wait.add_done_callback(partial(_stored, answer))
     return answer
+
+
+def refused(index: int, error: KafkaError) -> PartitionProduceResponse:
+    return PartitionProduceResponse(index=index, base_offset=-1, error_code=error.code, error_message=error.message)
 
 
 def _stored(answer: PartitionProduceResponse, wait: asyncio.Future[None]) -> None:
     error = wait.exception()
     if isinstance(error, KafkaError):
-        answer.error_code, answer.error_message, answer.base_offset = error.code, error.message, -1
+        answer.error_code, answer.error_message = error.code, error.message
+        answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
 
 
 async def _reply_when_stored(response: ProduceResponse, waits: list[asyncio.Future[None]]) -> ProduceResponse:
@@ -107,5 +112,9 @@ def _hang_up_on_failure(response: ProduceResponse) -> None:
     for topic in response.responses:
         for partition in topic.partition_responses:
             if partition.error_code:
-                code = ErrorCode(partition.error_code).name
-                raise CloseConnectionError(f"Produce with acks=0 failed for {topic.name}-{partition.index}: {code}")
+                hang_up(topic.name, partition)
+
+
+def hang_up(topic: str, answer: PartitionProduceResponse) -> NoReturn:
+    code = ErrorCode(answer.error_code).name
+    raise CloseConnectionError(f"Produce with acks=0 failed for {topic}-{answer.index}: {code}")

@@ -20,7 +20,6 @@ from ottla.log.scan import DamagedBatch
 from ottla.log.segment import Segment
 from ottla.log.segments import Segments
 from ottla.log.storage import sync_file
-from ottla.records.format import LOG_OVERHEAD
 from ottla.records.rewrite import assign
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from ottla.model import TopicPartition
     from ottla.records.header import BatchHeader
 
-__all__ = ["AppendResult", "Log", "LogRead", "SegmentInfo"]
+__all__ = ["Log", "LogRead", "SegmentInfo"]
 
 logger = logging.getLogger("ottla.log")
 
@@ -44,15 +43,6 @@ _RECALLED_BYTES = 16 << 20
 
 _NO_SYNC_LIMIT = 2**63 - 1
 _TOUCHED = -1
-
-
-class AppendResult(NamedTuple):
-    base_offset: int
-    last_offset: int
-    duplicate: bool
-    timestamp: int
-    """The largest timestamp appended; of the original, for a duplicate."""
-    log_start_offset: int
 
 
 class SegmentInfo(NamedTuple):
@@ -134,40 +124,33 @@ class Log:
 
     # Appending
 
-    def append(self, batches: memoryview, headers: Sequence[BatchHeader], leader_epoch: int) -> AppendResult:
-        """Append as the leader: give the batches their offsets and epoch, in place, and write them in one go.
+    def append(self, batch: memoryview, header: BatchHeader, leader_epoch: int) -> AppendedBatch | None:
+        """Append as the leader: give the batch the next offsets and the epoch, in place, and write it.
 
-        The batches were validated and `headers` are theirs. Raises KafkaError when an idempotent producer's sequence
-        does not fit, and OSError when they cannot be written; either way the log is as it was, and usable.
+        The batch was validated and `header` is its own. Returns the original, with nothing appended, for a duplicate.
+        Raises KafkaError when an idempotent producer's sequence does not fit, and OSError when the batch cannot be
+        written; either way the log is as it was, and usable.
         """
-        for header in headers:
-            if header.producer_id >= 0:
-                duplicate = self._check_producers(headers)
-                if duplicate is not None:
-                    return self._repeat(duplicate)
-                break
-        base_offset = offset = self.end_offset
-        placed = []
-        position = 0
-        for header in headers:
-            assign(batches, position, offset, leader_epoch)
-            placed.append((offset, header))
-            offset += header.last_offset_delta + 1
-            position += header.batch_length + LOG_OVERHEAD
-        timestamp = self._write(batches, placed)
+        if header.producer_id >= 0:
+            original = self._check_producer(header)
+            if original is not None:
+                return original
+        base_offset = self.end_offset
+        assign(batch, header, base_offset, leader_epoch)
+        self._write(batch, header, base_offset)
         if leader_epoch != self.epochs.latest:
             self.epochs.assign(leader_epoch, base_offset)
-        return AppendResult(base_offset, offset - 1, False, timestamp, self.log_start_offset)
+        return None
 
-    def _check_producers(self, headers: Sequence[BatchHeader]) -> AppendedBatch | None:
-        """The original, if the batches are a duplicate. Raises KafkaError."""
+    def _check_producer(self, header: BatchHeader) -> AppendedBatch | None:
+        """The original, if the batch is a duplicate. Raises KafkaError."""
         try:
-            return self.producers.check(headers)
+            return self.producers.check(header)
         except KafkaError:
             if not self.producers.abridged:
                 raise
             self._recall_batches()
-            return self.producers.check(headers)
+            return self.producers.check(header)
 
     def _recall_batches(self) -> None:
         """Read again what a snapshot could not hold: all but the last batch of each producer.
@@ -188,56 +171,48 @@ class Log:
                 break
         self.producers.recall(recalled)
 
-    def append_as_follower(self, batches: memoryview, headers: Sequence[BatchHeader]) -> AppendResult:
-        """Append what a leader has written already: offsets and epochs are kept. Raises OSError.
+    def append_as_follower(self, batches: memoryview, headers: Sequence[BatchHeader]) -> None:
+        """Append what a leader has written already: offsets and epochs are kept.
 
-        There is at least one batch. Offsets may have gaps, where the leader's log was compacted, but never go back:
-        that raises KafkaError.
+        Offsets may have gaps, where the leader's log was compacted, but never go back: that raises KafkaError. On
+        OSError the batches before the one that could not be written are in the log.
         """
-        end = self.end_offset
+        position = 0
         for header in headers:
-            if header.base_offset < end:
+            if header.base_offset < self.end_offset:
                 raise KafkaError(
                     ErrorCode.CORRUPT_MESSAGE,
-                    f"{self} ends at {end}, a batch at {header.base_offset} cannot follow",
+                    f"{self} ends at {self.end_offset}, a batch at {header.base_offset} cannot follow",
                 )
-            end = header.next_offset
-        timestamp = self._write(batches, [(header.base_offset, header) for header in headers])
-        for header in headers:
+            self._write(batches[position : position + header.size], header, header.base_offset)
             self.epochs.assign(header.partition_leader_epoch, header.base_offset)
-        return AppendResult(headers[0].base_offset, end - 1, False, timestamp, self.log_start_offset)
+            position += header.size
 
-    def _write(self, batches: memoryview, placed: list[tuple[int, BatchHeader]]) -> int:
-        """Write, then account for what was written. Returns the largest timestamp."""
-        last_offset, last_header = placed[-1]
-        last_offset += last_header.last_offset_delta
-        timestamp = last_header.max_timestamp
-        if len(placed) > 1:
-            timestamp = max(header.max_timestamp for _, header in placed)
+    def _write(self, batch: memoryview, header: BatchHeader, base_offset: int) -> None:
+        """Write a batch at its place, then account for it."""
+        last_offset = base_offset + header.last_offset_delta
         segment = self._segments.active
-        if self._must_roll(segment, len(batches), last_offset, timestamp):
+        if self._must_roll(segment, len(batch), last_offset, header.max_timestamp):
             # Segments follow each other without a hole, even where offsets have one, so that recovery can tell.
             fits = last_offset - self.end_offset <= MAX_RELATIVE_OFFSET
-            self.roll(self.end_offset if fits else placed[0][0])
+            self.roll(self.end_offset if fits else base_offset)
             segment = self._segments.active
         try:
-            segment.append(batches, placed, self.config)
+            segment.append(batch, header, base_offset, self.config)
         except OSError:
             segment.cut_back()
             raise
         self.end_offset = last_offset + 1
-        for offset, header in placed:
-            if header.producer_id >= 0:
-                self.producers.update(header, offset)
-        return timestamp
+        if header.producer_id >= 0:
+            self.producers.update(header, base_offset)
 
     def _must_roll(self, segment: Segment, size: int, last_offset: int, timestamp: int) -> bool:
         if last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
             return True
-        if segment.size == 0:
+        used, config = segment.size, self.config
+        if used == 0:
             return False
-        config = self.config
-        if segment.size + size > config.segment_bytes or segment.indexes_are_full:
+        if used + size > config.segment_bytes or segment.indexes_are_full:
             return True
         first = segment.first_timestamp
         waited = timestamp - first if first >= 0 else self._storage.clock.time_ms() - segment.created_ms
@@ -247,11 +222,6 @@ class Log:
         """`segment.jitter.ms` keeps partitions from rolling all at once. Any spread will do: it need not be random."""
         limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
         return zlib.crc32(b"%s %d" % (self.path.encode(), segment.base_offset)) % limit if limit > 0 else 0
-
-    def _repeat(self, original: AppendedBatch) -> AppendResult:
-        return AppendResult(
-            original.first_offset, original.last_offset, True, original.timestamp, self.log_start_offset
-        )
 
     def roll(self, base_offset: int | None = None) -> None:
         """Seal the active segment and begin a new one at the end of the log. On OSError the log is as it was."""

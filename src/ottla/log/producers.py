@@ -14,7 +14,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.records.format import CONTROL_FLAG, MAX_SEQUENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from ottla.records.header import BatchHeader
 
@@ -55,7 +55,7 @@ class Producer:
 
     def find(self, header: BatchHeader) -> AppendedBatch | None:
         """The remembered batch that this one repeats."""
-        if header.producer_epoch == self.epoch and header.base_sequence != self.next_sequence:
+        if header.producer_epoch == self.epoch:
             last_sequence, delta = header.last_sequence, header.last_offset_delta
             for batch in self.batches:
                 if batch.last_sequence == last_sequence and batch.offset_delta == delta:
@@ -66,7 +66,7 @@ class Producer:
 class Producers:
     """All idempotent producers of one partition.
 
-    `check` before the batches are written, `update` for each of them after that: a write that fails leaves no trace.
+    `check` before a batch is written, `update` after that: a write that fails leaves no trace.
     """
 
     __slots__ = ("_expiration_ms", "_producers", "abridged")
@@ -83,25 +83,17 @@ class Producers:
     def active(self) -> list[Producer]:
         return list(self._producers.values())
 
-    def check(self, headers: Sequence[BatchHeader]) -> AppendedBatch | None:
-        """Whether a leader may append the batches. Returns the original if they are a duplicate. Raises KafkaError."""
-        due: dict[int, tuple[int, int]] = {}
-        for header in headers:
-            producer_id = header.producer_id
-            if producer_id < 0 or header.attributes & CONTROL_FLAG:
-                continue
-            if producer_id in due:
-                _check_sequence(header, *due[producer_id])
-            else:
-                producer = self._producers.get(producer_id)
-                if producer is not None:
-                    duplicate = producer.find(header)
-                    if duplicate is not None:
-                        return duplicate
-                    _check_sequence(header, producer.epoch, producer.next_sequence)
-            if len(headers) > 1:
-                due[producer_id] = (header.producer_epoch, following(header.last_sequence))
-        return None
+    def check(self, header: BatchHeader) -> AppendedBatch | None:
+        """Whether a leader may append the batch. Returns the original if it is a duplicate. Raises KafkaError."""
+        producer = self._producers.get(header.producer_id)
+        if producer is None or header.attributes & CONTROL_FLAG:
+            return None
+        if header.base_sequence == producer.next_sequence and header.producer_epoch == producer.epoch:
+            return None
+        duplicate = producer.find(header)
+        if duplicate is None:
+            _check_sequence(header, producer.epoch, producer.next_sequence)
+        return duplicate
 
     def update(self, header: BatchHeader, base_offset: int) -> None:
         """Remember a batch that was appended, or that is read again when the log is opened."""

@@ -21,7 +21,7 @@ from ottla.records.format import LOG_OVERHEAD
 from ottla.records.reader import first_at_or_after, max_timestamp_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from ottla.env.disk import Buffer, File
     from ottla.log.storage import Storage
@@ -105,16 +105,14 @@ class Segment:
 
     # Writing
 
-    def append(self, batches: Buffer, placed: Sequence[tuple[int, BatchHeader]], config: LogConfig) -> None:
-        """Write the batches, given with the base offset of each, in one go. On OSError nothing was appended."""
+    def append(self, batch: Buffer, header: BatchHeader, base_offset: int, config: LogConfig) -> None:
+        """Write a batch behind the last one. On OSError nothing was appended."""
         if self._max_timestamp == _UNKNOWN:
             self._load_max_timestamp()
         position = self.size
-        (self._file or self.file()).write(batches, position)
-        for base_offset, header in placed:
-            self.note(header, base_offset, position, config)
-            position += header.batch_length + LOG_OVERHEAD
-        self.size = position
+        (self._file or self.file()).write(batch, position)
+        self.note(header, base_offset, position, config)
+        self.size = position + len(batch)
 
     def note(self, header: BatchHeader, base_offset: int, position: int, config: LogConfig) -> None:
         """Account for a batch at a position: the largest timestamp, and an index entry when one is due."""

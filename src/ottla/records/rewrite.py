@@ -18,19 +18,17 @@ from ottla.records.format import (
 from ottla.records.header import BatchHeader
 from ottla.records.reader import max_timestamp_record, read_batch_header, read_payload
 
-_BASE_OFFSET = struct.Struct(">q")
-_LEADER_EPOCH = struct.Struct(">i")
+_PLACE = struct.Struct(">qii")
+"""Base offset, batch length and leader epoch: the first three fields of a batch."""
+
 _LENGTH = struct.Struct(">i")
 _ATTRIBUTES = struct.Struct(">h")
 _TIMESTAMP = struct.Struct(">q")
 
-_LEADER_EPOCH_AT = LOG_OVERHEAD
 
-
-def assign(view: memoryview | bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Give the batch at a position its place in the log. Both fields lie outside the checksum."""
-    _BASE_OFFSET.pack_into(view, position, base_offset)
-    _LEADER_EPOCH.pack_into(view, position + _LEADER_EPOCH_AT, leader_epoch)
+def assign(batch: memoryview | bytearray, header: BatchHeader, base_offset: int, leader_epoch: int) -> None:
+    """Give a batch its place in the log. What changes lies outside the checksum; the length between is as it was."""
+    _PLACE.pack_into(batch, 0, base_offset, header.batch_length, leader_epoch)
 
 
 def stamp_log_append_time(view: memoryview | bytearray, position: int, header: BatchHeader, now_ms: int) -> BatchHeader:

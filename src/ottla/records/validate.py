@@ -1,6 +1,6 @@
 """What a leader checks before it stores what a producer sent.
 
-`validate_batches` looks at headers, sizes and the checksum of every request. `validate_records` opens the batch, which
+`validate_batch` looks at headers, sizes and the checksum of every request. `validate_records` opens the batch, which
 costs a pass over every record, so it is for the features that need it. `docs/formats/record-batch.md` lists the error
 codes, and where they are not Kafka's.
 """
@@ -27,16 +27,16 @@ from ottla.records.header import BatchHeader, iter_headers
 from ottla.records.invalid import InvalidBatch
 from ottla.records.reader import iter_fields, read_headers, read_payload, record_timestamp
 
-__all__ = ["InvalidBatch", "validate_batches", "validate_records"]
+__all__ = ["InvalidBatch", "validate_batch", "validate_records"]
 
 _CLIENT_ATTRIBUTES = frozenset(Codec) | frozenset(codec | TRANSACTIONAL_FLAG for codec in Codec)
 """All that a producer may set: a codec and the transactional flag. The other flags are the broker's own."""
 
 
-def validate_batches(view: memoryview) -> list[BatchHeader]:
-    """The headers of a Produce request's `records` for one partition; InvalidBatch when a leader must refuse them.
+def validate_batch(view: memoryview) -> BatchHeader:
+    """The header of a Produce request's `records` for one partition; InvalidBatch when a leader must refuse them.
 
-    Like Kafka from Produce version 3 on, this wants exactly one batch, so the list has one header. Timestamps are not
+    Like Kafka from Produce version 3 on, this wants exactly one batch. Timestamps are not
     checked here: Kafka takes any in a record, but for the limits of `message.timestamp.before.max.ms` and its twin, and
     does not trust the header's maximum. `rewrite.correct_max_timestamp` is for a maximum that cannot be true.
     """
@@ -77,7 +77,7 @@ def validate_batches(view: memoryview) -> list[BatchHeader]:
         )
     if not attributes & CODEC_MASK and record_count * MIN_RECORD_SIZE > size - HEADER_SIZE:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"{record_count} records cannot fit in {size} bytes")
-    return [tuple.__new__(BatchHeader, fields)]
+    return tuple.__new__(BatchHeader, fields)
 
 
 def _incomplete(view: memoryview) -> InvalidBatch:
@@ -121,7 +121,7 @@ def _bad_offsets(base_offset: int, last_offset_delta: int, record_count: int) ->
 def validate_records(
     batch: Buffer, header: BatchHeader, *, compacted: bool, limit: int = compression.DEFAULT_LIMIT
 ) -> None:
-    """Open a batch that passed `validate_batches` and walk it; `compacted` topics want a key in every record."""
+    """Open a batch that passed `validate_batch` and walk it; `compacted` topics want a key in every record."""
     payload = read_payload(batch, header, limit)
     for index, (delta, offset_delta, _, key_length, _, _, headers_start, end) in enumerate(
         iter_fields(payload, header)

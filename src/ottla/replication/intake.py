@@ -11,7 +11,7 @@ from ottla.records.format import Codec
 from ottla.records.header import read_header
 from ottla.records.invalid import InvalidBatch
 from ottla.records.rewrite import correct_max_timestamp, recompress, stamp_log_append_time
-from ottla.records.validate import validate_batches, validate_records
+from ottla.records.validate import validate_batch, validate_records
 
 if TYPE_CHECKING:
     from ottla.config.topic import TopicConfig
@@ -27,7 +27,15 @@ _LEVEL_OF = {
 def prepare(records: memoryview, config: TopicConfig, now_ms: int) -> tuple[memoryview, BatchHeader]:
     """The one batch to append, and its header. Raises KafkaError; the view may be another than the one given."""
     try:
-        (header,) = validate_batches(records)
+        header = validate_batch(records)
+        if (
+            # Fast path, for nearly every batch: `_conform` would find nothing to refuse and nothing to change.
+            config.takes_batches_as_they_are
+            and len(records) <= config.largest_batch
+            and header.base_timestamp <= header.max_timestamp <= now_ms + config.message_timestamp_after_max_ms
+            and header.base_timestamp >= now_ms - config.message_timestamp_before_max_ms
+        ):
+            return records, header
         return _conform(records, header, config, now_ms)
     except InvalidBatch as error:
         raise KafkaError(error.code, str(error)) from None

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from ottla.env.background import Background
     from ottla.env.clock import Clock, Timer
     from ottla.log.log import Log, LogRead
+    from ottla.log.producers import AppendedBatch
     from ottla.model import TopicId, TopicPartition
     from ottla.replication.waiting import DataWaiter
 
 log = logging.getLogger("ottla.partition")
 
-_NEVER_MS = 1 << 53
-"""A `flush.ms` from here on is no time that anybody waits for; the default is the largest of all."""
+_NEVER = 1 << 53
+"""A `flush.ms` or `flush.messages` from here on is never reached; the default is the largest number of all."""
 
 
 class Appended(NamedTuple):
@@ -114,39 +115,46 @@ class Partition:
 
     def append(self, records: memoryview) -> Appended:
         """Append the batch of a Produce request. Raises KafkaError, with nothing appended."""
-        self._check_online()
-        config = self.config
-        now_ms = self._clock.time_ms()
-        batch, header = prepare(records, config, now_ms)
+        if self._offline:
+            raise self._is_offline()
+        config, log_ = self.config, self.log
+        batch, header = prepare(records, config, self._clock.time_ms())
+        base_offset = log_.end_offset
         try:
-            result = self.log.append(batch, [header], self.leader_epoch)
+            original = log_.append(batch, header, self.leader_epoch)
         except OSError as error:
             log.error("%s: %s; the append is refused, what is stored stays readable", self.topic_partition, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log cannot be written: {error}") from error
-        if not result.duplicate:
-            wait = self._after_append(header.size)
-        elif result.last_offset >= self.high_watermark:
-            wait = self._wait_for_sync(result.last_offset + 1, 0)
-        else:
-            wait = None
-        time = result.timestamp if config.log_append_time else NO_TIMESTAMP
-        return Appended(result.base_offset, time, self.log.log_start_offset, wait)
+        if original is not None:
+            return self._repeat(original)
+        wait = self._after_append(len(batch))
+        time = header.max_timestamp if config.log_append_time else NO_TIMESTAMP
+        return Appended(base_offset, time, log_.log_start_offset, wait)
+
+    def _repeat(self, original: AppendedBatch) -> Appended:
+        """Answer a duplicate as the original was, or will be, answered."""
+        end = original.last_offset + 1
+        wait = self._wait_for_sync(end, 0) if end > self.high_watermark else None
+        time = original.timestamp if self.config.log_append_time else NO_TIMESTAMP
+        return Appended(original.first_offset, time, self.log.log_start_offset, wait)
 
     def _after_append(self, size: int) -> asyncio.Future[None] | None:
         """Commit what was appended, or start what commits it. The future is the appender's own."""
         end = self.log.end_offset
-        if self.config.flush_messages == 1:
+        config = self.config
+        if config.flush_messages == 1:
             self.start_sync()
             return self._wait_for_sync(end, size)
         self._advance(end, size)
-        if self.log.unflushed_messages >= self.config.flush_messages:
+        if config.flush_messages < _NEVER and self.log.unflushed_messages >= config.flush_messages:
             self.start_sync()
             return self._wait_for_sync(end, 0)
-        self._set_flush_timer()
+        if config.flush_ms < _NEVER:
+            self._set_flush_timer()
         return None
 
     def _set_flush_timer(self) -> None:
-        if self._flush_timer is None and self.config.flush_ms < _NEVER_MS:
+        if self._flush_timer is None and self.config.flush_ms < _NEVER:
             self._flush_timer = self._clock.call_later(self.config.flush_ms / 1000, self._flush_due)
 
     def _wait_for_sync(self, end_offset: int, size: int) -> asyncio.Future[None]:
@@ -205,12 +213,14 @@ class Partition:
 
     def read(self, offset: int, max_bytes: int) -> LogRead:
         """Committed records from an offset on, as a slice of a file. Raises KafkaError."""
-        self._check_online()
+        if self._offline:
+            raise self._is_offline()
         return self.log.read(offset, max_bytes, self.high_watermark)
 
     def delete_records_before(self, offset: int) -> int:
         """Move the log start (-1: to the high watermark). Returns the new start."""
-        self._check_online()
+        if self._offline:
+            raise self._is_offline()
         offset = self.high_watermark if offset == -1 else offset
         if not 0 <= offset <= self.high_watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the high watermark is {self.high_watermark}")
@@ -221,9 +231,8 @@ class Partition:
         """Stop serving, because the topic is deleted or the broker stops."""
         self._go_offline(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} is no longer served here"))
 
-    def _check_online(self) -> None:
-        if self._offline:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is offline")
+    def _is_offline(self) -> KafkaError:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is offline")
 
     def __str__(self) -> str:
         return str(self.topic_partition)

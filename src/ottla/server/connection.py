@@ -10,17 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.handlers.context import CloseConnectionError
-from ottla.server.dispatch import encode_reply, handle
+from ottla.server.dispatch import Dispatcher, encode_reply
 from ottla.server.frames import FrameError, FrameReader
 from ottla.wire import WireError
 from ottla.wire.api import PRODUCE
 from ottla.wire.schema import Response
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from ottla.env.network import Connection, Part
     from ottla.handlers.context import Broker
+    from ottla.server.buffers import Buffers
     from ottla.wire.framing import RequestHeader
 
 log = logging.getLogger("ottla.server")
@@ -55,16 +54,18 @@ class ClientConnection:
 
     __slots__ = (
         "_blocked",
-        "_broker",
         "_connection",
+        "_dispatcher",
         "_frames",
-        "_listener",
+        "_monotonic",
         "_on_close",
         "_outbox",
         "_outstanding",
+        "_paused",
         "_resting",
         "_tasks",
         "_waiting_bytes",
+        "buffer",
         "last_active",
     )
 
@@ -73,21 +74,23 @@ class ClientConnection:
         broker: Broker,
         connection: Connection,
         listener: str,
-        scratch: memoryview,
+        buffers: Buffers,
         on_close: Callable[[ClientConnection], None],
     ) -> None:
-        self._broker = broker
         self._connection = connection
-        self._listener = listener
+        self._dispatcher = Dispatcher(broker, listener, connection.local, connection.peer)
+        self._monotonic = broker.clock.monotonic
         self._on_close = on_close
-        self._frames = FrameReader(scratch, broker.config.integer("socket.request.max.bytes"))
+        self._frames = FrameReader(buffers, broker.config.integer("socket.request.max.bytes"))
+        self.buffer = self._frames.buffer
         self._outstanding: deque[_Slot] = deque()
         self._outbox: list[Part] = []
         self._waiting_bytes = 0
         self._blocked = False
         self._resting = False
-        self._tasks: set[asyncio.Future[Response | None]] = set()
-        self.last_active = broker.clock.monotonic()
+        self._paused = False
+        self._tasks: set[asyncio.Future[Response | None] | asyncio.Future[list[Part]]] = set()
+        self.last_active = self._monotonic()
 
     @property
     def peer_host(self) -> str:
@@ -100,16 +103,13 @@ class ClientConnection:
         """
         return not self._outstanding or self._frames.buffered > 0
 
-    def buffer(self) -> memoryview:
-        return self._frames.buffer()
-
     def received(self, count: int) -> None:
-        self.last_active = self._broker.clock.monotonic()
+        self.last_active = now = self._monotonic()
         self._frames.received(count)
-        self._serve()
+        self._serve(now)
 
     def drained(self) -> None:
-        self._serve()
+        self._serve(self._monotonic())
 
     def closed(self) -> None:
         self._blocked = True  # for good: what has arrived and was not served yet is of no use any more
@@ -123,10 +123,10 @@ class ClientConnection:
     def close(self) -> None:
         self._connection.close()
 
-    def _serve(self) -> None:
+    def _serve(self, now: float) -> None:
         """Serve the whole requests that have arrived, then send their replies at once."""
         try:
-            self._serve_frames()
+            self._serve_frames(now + MAX_TURN_SECONDS)
         except (FrameError, WireError, CloseConnectionError) as error:
             self._hang_up(str(error))
             return
@@ -139,27 +139,29 @@ class ClientConnection:
         self._flush()
         # A waiting client that has sent nothing more is still read, so that its hanging up is noticed.
         if self._frames.buffered and self._stalled():
+            self._paused = True
             self._connection.pause_reading()
-        else:
+        elif self._paused:
+            self._paused = False
             self._connection.resume_reading()
 
-    def _serve_frames(self) -> None:
-        clock = self._broker.clock
-        end_of_turn = clock.monotonic() + MAX_TURN_SECONDS
+    def _serve_frames(self, end_of_turn: float) -> None:
         while not self._stalled():
             frame = self._frames.next_frame()
             if frame is None:
                 return
             self._serve_frame(frame)
+            if not self._frames.buffered:
+                return
             if self._waiting_bytes > MAX_UNSENT:
                 self._flush()
-            if self._frames.buffered and clock.monotonic() > end_of_turn:
+            if self._monotonic() > end_of_turn:
                 self._resting = True
                 asyncio.get_running_loop().call_soon(self._next_turn)
 
     def _next_turn(self) -> None:
         self._resting = False
-        self._serve()
+        self._serve(self._monotonic())
 
     def _stalled(self) -> bool:
         return (
@@ -167,45 +169,60 @@ class ClientConnection:
             or self._resting
             or len(self._outstanding) >= MAX_OUTSTANDING
             or self._waiting_bytes > MAX_UNSENT
-            or self._connection.unsent() > MAX_UNSENT
+            or self._connection.unsent > MAX_UNSENT
         )
 
     def _serve_frame(self, frame: memoryview) -> None:
-        connection = self._connection
-        header, reply = handle(self._broker, frame, self._listener, connection.local, connection.peer)
-        if reply is None:
-            return
-        if isinstance(reply, Response):
-            parts = self._encode(header, reply)
-            if self._outstanding:
-                slot = _Slot()
-                slot.parts, slot.done = parts, True
-                self._outstanding.append(slot)
-            else:
-                self._outbox += parts
+        parts = self._dispatcher.handle_fast(frame)
+        if parts is None:
+            self._serve_slowly(frame)
+        elif isinstance(parts, list):
+            self._reply(parts)
         else:
-            self._reply_later(header, reply)
+            self._blocked = frame[1] != PRODUCE.key
+            self._reply_later(None, parts)
 
-    def _encode(self, header: RequestHeader, reply: Response) -> list[Part]:
-        parts = encode_reply(header, reply)
-        self._waiting_bytes += sum(map(len, parts))
-        return parts
+    def _serve_slowly(self, frame: memoryview) -> None:
+        header, reply = self._dispatcher.handle(frame)
+        if isinstance(reply, Response):
+            self._reply(encode_reply(header, reply))
+        elif reply is not None:
+            self._blocked = header.api_key != PRODUCE.key
+            self._reply_later(header, asyncio.ensure_future(reply))
 
-    def _reply_later(self, header: RequestHeader, reply: Awaitable[Response | None]) -> None:
+    def _reply(self, parts: list[Part]) -> None:
+        self._waiting_bytes += len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        if self._outstanding:
+            slot = _Slot()
+            slot.parts, slot.done = parts, True
+            self._outstanding.append(slot)
+        else:
+            self._outbox += parts
+
+    def _reply_later(
+        self, header: RequestHeader | None, reply: asyncio.Future[Response | None] | asyncio.Future[list[Part]]
+    ) -> None:
         slot = _Slot()
         self._outstanding.append(slot)
-        self._blocked = header.api_key != PRODUCE.key
-        task = asyncio.ensure_future(reply)
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._complete, header, slot))
+        self._tasks.add(reply)
+        reply.add_done_callback(partial(self._complete, header, slot))
 
-    def _complete(self, header: RequestHeader, slot: _Slot, task: asyncio.Future[Response | None]) -> None:
+    def _complete(
+        self,
+        header: RequestHeader | None,
+        slot: _Slot,
+        task: asyncio.Future[Response | None] | asyncio.Future[list[Part]],
+    ) -> None:
         self._tasks.discard(task)
         if task.cancelled():
             return
         try:
             reply = task.result()
-            slot.parts = [] if reply is None else self._encode(header, reply)
+            if isinstance(reply, list):
+                slot.parts = reply
+            elif reply is not None and header is not None:
+                slot.parts = encode_reply(header, reply)
+            self._waiting_bytes += sum(map(len, slot.parts))
         except CloseConnectionError as error:
             self._hang_up(str(error))
             return
@@ -223,12 +240,12 @@ class ClientConnection:
             self._outbox += self._outstanding.popleft().parts
         self._blocked = self._blocked and bool(self._outstanding)
         self._flush()
-        self._serve()
+        self._serve(self._monotonic())
 
     def _flush(self) -> None:
         if self._outbox:
             parts, self._outbox = self._outbox, []
-            self._waiting_bytes -= sum(map(len, parts))
+            self._waiting_bytes -= len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
             self._connection.send(parts)
 
     def _hang_up(self, reason: str) -> None:

@@ -2,8 +2,11 @@
 
 import struct
 
+from ottla.server.buffers import BLOCK_SIZE, Buffers
+
 _LENGTH = struct.Struct(">i")
-_GROWTH = 64 * 1024
+_SMALL = 64 * 1024
+"""A frame up to this size is not worth a block."""
 
 
 class FrameError(ValueError):
@@ -14,22 +17,20 @@ class FrameReader:
     """Frames are views into the buffer that received them, so they are valid until the next `settle`.
 
     Bytes land in a scratch buffer that all connections share; only a connection in the middle of a frame owns a
-    buffer, which grows with what has arrived and not with what the peer claims to send.
+    buffer: of the frame's size, but beyond a block it grows with what has arrived and not with what the peer claims.
     """
 
-    __slots__ = ("_filled", "_limit", "_own", "_position", "_scratch")
+    __slots__ = ("_buffers", "_filled", "_limit", "_own", "_position", "_scratch", "buffered")
 
-    def __init__(self, scratch: memoryview, limit: int) -> None:
-        self._scratch = scratch
+    def __init__(self, buffers: Buffers, limit: int) -> None:
+        self._buffers = buffers
+        self._scratch = buffers.scratch
         self._limit = limit
         self._own: memoryview | None = None
         self._filled = 0
         self._position = 0
-
-    @property
-    def buffered(self) -> int:
+        self.buffered = 0
         """Bytes that have arrived and were not taken yet."""
-        return self._filled - self._position
 
     def buffer(self) -> memoryview:
         if self._own is None:
@@ -40,12 +41,13 @@ class FrameReader:
 
     def received(self, count: int) -> None:
         self._filled += count
+        self.buffered += count
 
     def next_frame(self) -> memoryview | None:
         """The next whole frame without its length, or None until more bytes arrive."""
-        start = self._position + 4
-        if self._filled < start:
+        if self.buffered < 4:
             return None
+        start = self._position + 4
         data = self._scratch if self._own is None else self._own
         (size,) = _LENGTH.unpack_from(data, self._position)
         if size < 0 or size > self._limit:
@@ -54,25 +56,36 @@ class FrameReader:
         if self._filled < end:
             return None
         self._position = end
+        self.buffered = self._filled - end
         return data[start:end]
 
     def settle(self) -> None:
         """Call when the frames taken so far are done with: frees the scratch buffer for the next connection."""
-        if self._filled == self._position:
-            self._own = None
+        if not self.buffered:
+            if self._own is not None:
+                self._buffers.give_back(self._own)
+                self._own = None
             self._filled = self._position = 0
         elif self._own is None:
             self._move(self._scratch)
 
     def _move(self, data: memoryview) -> None:
         """Take what is left to a buffer with room for more. One that only waits to be served stays where it is."""
-        left = self._filled - self._position
-        self._own = memoryview(bytearray(self._capacity(data, left)))
-        self._own[:left] = data[self._position : self._filled]
+        left = self.buffered
+        own = self._room_for(data, left)
+        own[:left] = data[self._position : self._filled]
+        if self._own is not None:
+            self._buffers.give_back(self._own)
+        self._own = own
         self._filled, self._position = left, 0
 
-    def _capacity(self, data: memoryview, left: int) -> int:
+    def _room_for(self, data: memoryview, left: int) -> memoryview:
         needed = 4
         if left >= 4:
             needed += max(0, min(_LENGTH.unpack_from(data, self._position)[0], self._limit))
-        return max(left + 1, min(needed, max(_GROWTH, 2 * left)))
+        needed = max(needed, left + 1)
+        if needed <= _SMALL:
+            return memoryview(bytearray(needed))
+        if left < BLOCK_SIZE:
+            return self._buffers.borrow()
+        return memoryview(bytearray(min(needed, 2 * left)))

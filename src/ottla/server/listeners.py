@@ -7,6 +7,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.server.buffers import Buffers
 from ottla.server.connection import ClientConnection
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker
 
 log = logging.getLogger("ottla.server")
-
-_SCRATCH_SIZE = 1 << 20
 
 
 class Listeners:
@@ -28,7 +27,7 @@ class Listeners:
         self._listeners: list[Listener] = []
         self._connections: set[ClientConnection] = set()
         self._per_host: Counter[str] = Counter()
-        self._scratch = memoryview(bytearray(_SCRATCH_SIZE))
+        self._buffers = Buffers()
         self._sweep_timer: Timer | None = None
         self._sweep()
 
@@ -54,7 +53,7 @@ class Listeners:
         if self._per_host[host] >= config.integer("max.connections.per.ip"):
             log.warning("refusing %s: its host has max.connections.per.ip open", connection.peer)
             return None
-        client = ClientConnection(self._broker, connection, name, self._scratch, self._closed)
+        client = ClientConnection(self._broker, connection, name, self._buffers, self._closed)
         self._connections.add(client)
         self._per_host[host] += 1
         return client

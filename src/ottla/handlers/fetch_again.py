@@ -1,0 +1,230 @@
+"""Fast path of Fetch, for a request that looks like an earlier one of its connection. Slow twin: `handlers.fetch`.
+
+A consumer of one partition sends the same bytes over and over; only correlation id, session epoch and offset differ. A
+request that took the slow way is remembered as a `_Shape`; one that has the same bytes is not decoded into messages,
+and a reply with records is not encoded from any: the numbers that differ are filled in. Sessions, waiting and every
+reply without records are the slow twin's own. `tests/handlers/test_fetch_again.py` holds both to the same bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import TYPE_CHECKING, cast
+
+from ottla.env.network import FileSlice
+from ottla.errors import KafkaError
+from ottla.handlers.fetch import READ_COMMITTED, Fetch, find
+from ottla.replication.fetch_sessions import FetchPartition
+from ottla.wire.api import FETCH
+from ottla.wire.api.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from ottla.wire.codec import encode
+from ottla.wire.framing import response_frame
+from ottla.wire.primitives import write_varint
+
+if TYPE_CHECKING:
+    from ottla.env.network import Part
+    from ottla.handlers.context import Broker
+    from ottla.replication.fetch_sessions import FetchSession, Key
+    from ottla.replication.partition import Partition
+    from ottla.wire.api.fetch import FetchRequest
+    from ottla.wire.framing import RequestHeader
+
+_FIRST_VERSION = 7
+"""From here on there are sessions, and a log start offset."""
+
+_LEARN_EVERY = 16
+"""A shape costs as much as a slow request, so that a client whose requests all differ must not learn one each time."""
+
+_INT = struct.Struct(">i")
+_OFFSET = struct.Struct(">q")
+_NUMBERS = struct.Struct(">qqq")
+"""High watermark, last stable offset and log start offset, which stand together in a reply."""
+
+_EPOCH_MARK = 0x01020304
+_OFFSET_MARK = 0x0506070809101112
+_SESSION_MARK = 0x13141516
+_NUMBER_MARKS = (0x1718192021222324, 0x2526272829303132, 0x3334353637383940)
+_RECORDS_MARK = b"records"
+
+
+class _Shape:
+    """What requests of one shape have in common: their bytes, what these say, and the reply around its numbers."""
+
+    __slots__ = (
+        "_call",
+        "_flexible",
+        "_head",
+        "_header",
+        "_middle",
+        "_reply_after",
+        "_reply_before",
+        "_reply_between",
+        "_reply_head",
+        "_reply_last",
+        "_reply_size",
+        "_tail",
+        "_unpack",
+        "by_id",
+        "key",
+        "leader_epoch",
+        "max_bytes",
+        "request",
+    )
+
+    def __init__(self, frame: memoryview, header: RequestHeader, request: FetchRequest) -> None:
+        [topic] = request.topics
+        [partition] = topic.partitions
+        self.request = request
+        self.by_id = header.api_version >= 13
+        self.key: Key = (topic.topic_id if self.by_id else topic.topic, partition.partition)
+        self.leader_epoch = partition.current_leader_epoch
+        self.max_bytes = partition.partition_max_bytes
+        self._header = header
+        self._flexible = FETCH.is_flexible(header.api_version)
+        self._call = bytes(frame[:4])
+        self._split_request(bytes(frame[8 : header.body_position]))
+        self._split_reply()
+
+    def _split_request(self, client_id: bytes) -> None:
+        """The bytes before, between and after session epoch and offset, as the codec writes them."""
+        request = self.request
+        [partition] = request.topics[0].partitions
+        actual = request.session_epoch, partition.fetch_offset
+        request.session_epoch, partition.fetch_offset = _EPOCH_MARK, _OFFSET_MARK
+        body = client_id + encode(request, self._header.api_version)
+        request.session_epoch, partition.fetch_offset = actual
+        self._head, _, rest = body.partition(_INT.pack(_EPOCH_MARK))
+        self._middle, _, self._tail = rest.partition(_OFFSET.pack(_OFFSET_MARK))
+        self._unpack = struct.Struct(f">4si{len(self._head)}si{len(self._middle)}sq{len(self._tail)}s").unpack
+
+    def _split_reply(self) -> None:
+        """The bytes before, between and after session, numbers and records, as the codec writes them."""
+        high_watermark, last_stable_offset, log_start_offset = _NUMBER_MARKS
+        data = PartitionData(
+            partition_index=self.key[1],
+            high_watermark=high_watermark,
+            last_stable_offset=last_stable_offset,
+            log_start_offset=log_start_offset,
+            aborted_transactions=[] if self.request.isolation_level == READ_COMMITTED else None,
+            records=_RECORDS_MARK,
+        )
+        [wanted] = self.request.topics
+        topic = FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id, partitions=[data])
+        [frame] = self.encode(0, FetchResponse(session_id=_SESSION_MARK, responses=[topic]))
+        assert isinstance(frame, bytes)
+        self._reply_before, _, rest = frame[8:].partition(_INT.pack(_SESSION_MARK))
+        self._reply_between, _, rest = rest.partition(_NUMBERS.pack(*_NUMBER_MARKS))
+        self._reply_last, _, self._reply_after = rest.partition(self._length(len(_RECORDS_MARK)) + _RECORDS_MARK)
+        before, between, last = len(self._reply_before), len(self._reply_between), len(self._reply_last)
+        head = struct.Struct(f">ii{before}si{between}sqqq{last}s")
+        self._reply_head = head.pack
+        self._reply_size = head.size - 4 + len(self._reply_after)
+
+    def _length(self, size: int) -> bytes:
+        return write_varint(size + 1) if self._flexible else _INT.pack(size)
+
+    def match(self, frame: memoryview) -> tuple[int, int, int] | None:
+        """Correlation id, session epoch and offset of a request that has this shape."""
+        try:
+            call, correlation_id, head, epoch, middle, offset, tail = self._unpack(frame)
+        except struct.error:
+            return None
+        if middle != self._middle or head != self._head or tail != self._tail or call != self._call:
+            return None
+        return correlation_id, epoch, offset
+
+    def encode(self, correlation_id: int, response: FetchResponse) -> list[Part]:
+        return cast("list[Part]", response_frame(self._header._replace(correlation_id=correlation_id), response))
+
+    def reply(self, correlation_id: int, session_id: int, partition: Partition, records: FileSlice) -> list[Part]:
+        """What `encode` would make of a response with these records."""
+        length = self._length(records.size)
+        head = self._reply_head(
+            self._reply_size + len(length) + records.size,
+            correlation_id,
+            self._reply_before,
+            session_id,
+            self._reply_between,
+            partition.high_watermark,
+            partition.high_watermark,
+            partition.log.log_start_offset,
+            self._reply_last,
+        )
+        return [head + length, records, self._reply_after]
+
+
+class FetchAgain:
+    """The shape that one connection sent last, and how to serve more of it."""
+
+    __slots__ = ("_broker", "_missed", "_shape")
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._missed = 0
+        self._shape: _Shape | None = None
+
+    def learn(self, frame: memoryview, header: RequestHeader, request: FetchRequest) -> None:
+        """A request takes the slow way: the next one like it need not."""
+        if self._missed % _LEARN_EVERY == 0 and _has_shape(header, request):
+            shape = _Shape(frame, header, request)
+            if shape.match(frame) is not None:  # else it holds something that the codec passes over
+                self._shape = shape
+        self._missed += 1
+
+    def serve(self, frame: memoryview) -> list[Part] | asyncio.Future[list[Part]] | None:
+        """The reply, now or later; None for a request that must take the slow way."""
+        shape = self._shape
+        found = shape.match(frame) if shape is not None else None
+        if shape is None or found is None:
+            return None
+        correlation_id, epoch, offset = found
+        wanted = FetchPartition(shape.key, offset, shape.max_bytes, shape.leader_epoch)
+        try:
+            session = self._broker.fetch_sessions.begin(shape.request.session_id, epoch, [wanted], [], shape.by_id)
+        except KafkaError as error:
+            return shape.encode(correlation_id, FetchResponse(error_code=error.code))
+        parts = self._read(shape, correlation_id, session, shape.request.min_bytes)
+        if parts is not None:
+            return parts
+        fetch = Fetch(self._broker, shape.request, session)
+        fetch.read()
+        if fetch.is_ready():
+            return shape.encode(correlation_id, fetch.response())
+        return fetch.wait(lambda: self._read_at_last(shape, correlation_id, session, fetch))
+
+    def _read_at_last(self, shape: _Shape, correlation_id: int, session: FetchSession, fetch: Fetch) -> list[Part]:
+        parts = self._read(shape, correlation_id, session, 1)
+        if parts is None:
+            fetch.read()
+            parts = shape.encode(correlation_id, fetch.response())
+        return parts
+
+    def _read(self, shape: _Shape, correlation_id: int, session: FetchSession, enough: int) -> list[Part] | None:
+        """A reply with records, if there are enough of them and the session holds one partition only."""
+        if len(session.partitions) > 1:
+            return None
+        [wanted] = session
+        try:
+            partition = find(self._broker, wanted)
+            room = min(shape.request.max_bytes, self._broker.config.integer("fetch.max.bytes"))
+            found = partition.read(wanted.fetch_offset, min(wanted.max_bytes, room))
+        except KafkaError:
+            return None
+        if found.file is None or found.size < enough:
+            return None
+        session.has_news(wanted, partition.high_watermark, partition.log.log_start_offset, urgent=True)
+        records = FileSlice(found.file, found.position, found.size)
+        return shape.reply(correlation_id, session.id, partition, records)
+
+
+def _has_shape(header: RequestHeader, request: FetchRequest) -> bool:
+    """Whether the request is about one partition, of a consumer, and forgets none."""
+    return (
+        header.api_version >= _FIRST_VERSION
+        and request.replica_id < 0
+        and request.replica_state.replica_id < 0
+        and len(request.topics) == 1
+        and len(request.topics[0].partitions) == 1
+        and not request.forgotten_topics_data
+    )

@@ -1,0 +1,218 @@
+"""Fast path of Produce, for a request that looks like an earlier one of its connection. Slow twin: `handlers.produce`.
+
+A producer sends the same bytes over and over: client id, acks, timeout, one topic, one partition. Only correlation id,
+partition and batch differ. A request that took the slow way is remembered as a `_Shape`; one that has the same bytes
+in front is not decoded into messages, and its reply is not encoded from any: the numbers that differ are filled in.
+What is appended, and all that is checked before that, is the same code on both ways, and the bytes on the wire are held
+to be the same by `tests/handlers/test_produce_again.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.errors import KafkaError
+from ottla.handlers.produce import VALID_ACKS, hang_up, refused
+from ottla.model import INTERNAL_TOPICS
+from ottla.wire.api import PRODUCE
+from ottla.wire.api.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from ottla.wire.framing import response_frame
+from ottla.wire.primitives import WireError, read_varint, write_varint
+
+if TYPE_CHECKING:
+    from ottla.env.network import Part
+    from ottla.handlers.context import Broker
+    from ottla.model import TopicId
+    from ottla.wire.api.produce import ProduceRequest
+    from ottla.wire.framing import RequestHeader
+
+_SHAPES = 4
+"""Remembered for each connection, the newest first: a producer of a few topics is fast, too."""
+
+_LEARN_EVERY = 16
+"""A shape costs as much as a slow request, so that a producer of many topics must not learn one each time."""
+
+_FIRST_VERSION = 5
+"""From here on a reply has all of `_NUMBERS`."""
+
+_NUMBERS = struct.Struct(">ihqqq")
+"""Partition, error code, base offset, log append time, log start offset: what differs from one reply to the next."""
+_MARKS = (0x01020304, 0x0506, 0x0708090A0B0C0D0E, 0x0F10111213141516, 0x1718191A1B1C1D1E)
+
+_LENGTH = struct.Struct(">i")
+_NO_TAGS = b"\0\0\0"
+"""How a flexible request ends: no tagged fields for the partition, the topic and the request."""
+
+
+class _Shape:
+    """What requests of one shape have in common: the bytes in front, the topic, and the reply around its numbers."""
+
+    __slots__ = (
+        "acks",
+        "after",
+        "before",
+        "call",
+        "flexible",
+        "head",
+        "header",
+        "pack",
+        "reply_size",
+        "topic",
+        "topic_id",
+        "unpack_from",
+    )
+
+    def __init__(
+        self, frame: memoryview, index_at: int, header: RequestHeader, topic: str, topic_id: TopicId | None, acks: int
+    ) -> None:
+        self.header = header
+        self.flexible = PRODUCE.is_flexible(header.api_version)
+        self.topic = topic
+        self.topic_id = topic_id
+        self.acks = acks
+        self.call = bytes(frame[:4])
+        self.head = bytes(frame[8:index_at])
+        self.unpack_from = struct.Struct(f">4si{len(self.head)}si").unpack_from
+        self.before, self.after = self._around_the_numbers()
+        self.reply_size = 4 + len(self.before) + _NUMBERS.size + len(self.after)
+        self.pack = struct.Struct(f">ii{len(self.before)}sihqqq{len(self.after)}s").pack
+
+    def _around_the_numbers(self) -> tuple[bytes, bytes]:
+        """The reply, without length and correlation id, before and after its numbers, as the codec writes it."""
+        index, code, base_offset, time, start = _MARKS
+        answer = PartitionProduceResponse(
+            index=index,
+            error_code=code,
+            base_offset=base_offset,
+            log_append_time_ms=time,
+            log_start_offset=start,
+        )
+        before, after = self.reply(0, answer).split(_NUMBERS.pack(*_MARKS))
+        return before[8:], after
+
+    def reply(self, correlation_id: int, answer: PartitionProduceResponse) -> bytes:
+        topic = TopicProduceResponse(name=self.topic, partition_responses=[answer])
+        if self.topic_id is not None:
+            topic.topic_id = self.topic_id
+        header = self.header._replace(correlation_id=correlation_id)
+        [frame] = response_frame(header, ProduceResponse(responses=[topic]))
+        assert isinstance(frame, bytes)
+        return frame
+
+    def refuse(self, correlation_id: int, index: int, error: KafkaError) -> bytes:
+        answer = refused(index, error)
+        if self.acks == 0:
+            hang_up(self.topic, answer)
+        return self.reply(correlation_id, answer)
+
+
+class ProduceAgain:
+    """The shapes that one connection has sent, and how to serve more of them."""
+
+    __slots__ = ("_broker", "_missed", "_shapes")
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._missed = 0
+        self._shapes: list[_Shape] = []
+
+    def learn(self, frame: memoryview, header: RequestHeader, request: ProduceRequest) -> None:
+        """A request takes the slow way: the next one like it need not."""
+        if self._missed % _LEARN_EVERY == 0:
+            shape = self._shape_of(frame, header, request)
+            if shape is not None:
+                self._shapes = [shape, *self._shapes[: _SHAPES - 1]]
+        self._missed += 1
+
+    def _shape_of(self, frame: memoryview, header: RequestHeader, request: ProduceRequest) -> _Shape | None:
+        if (
+            header.api_version < _FIRST_VERSION
+            or request.acks not in VALID_ACKS
+            or request.transactional_id is not None
+            or len(request.topic_data) != 1
+            or len(request.topic_data[0].partition_data) != 1
+        ):
+            return None
+        topic = request.topic_data[0]
+        [data] = topic.partition_data
+        name, topic_id = topic.name, None
+        if header.api_version >= 13:
+            found = self._broker.controller.image.topic_by_id(topic.topic_id)
+            if found is None:
+                return None
+            name, topic_id = found.name, topic.topic_id
+        if name in INTERNAL_TOPICS or data.records is None:
+            return None
+        flexible = PRODUCE.is_flexible(header.api_version)
+        length = write_varint(len(data.records) + 1) if flexible else _LENGTH.pack(len(data.records))
+        behind = len(_NO_TAGS) if flexible else 0
+        index_at = len(frame) - behind - len(data.records) - len(length) - 4
+        shape = _Shape(frame, index_at, header, name, topic_id, request.acks)
+        return shape if _rest(shape, frame) == data.records else None
+
+    def serve(self, frame: memoryview) -> list[Part] | asyncio.Future[list[Part]] | None:
+        """The reply, empty for acks=0, now or later; None for a request that must take the slow way."""
+        for shape in self._shapes:
+            try:
+                call, correlation_id, head, index = shape.unpack_from(frame)
+            except struct.error:
+                continue
+            if head == shape.head and call == shape.call:
+                records = _rest(shape, frame)
+                if records is not None:
+                    return self._append(shape, correlation_id, index, records)
+        return None
+
+    def _append(
+        self, shape: _Shape, correlation_id: int, index: int, records: memoryview
+    ) -> list[Part] | asyncio.Future[list[Part]] | None:
+        try:
+            partition = self._broker.replicas.leader_of(shape.topic, index)
+            if shape.topic_id is not None and shape.topic_id != partition.topic_id:
+                return None
+            appended = partition.append(records)
+        except KafkaError as error:
+            return [shape.refuse(correlation_id, index, error)]
+        if shape.acks == 0:
+            return []
+        base_offset, time, start, wait = appended
+        reply = shape.pack(
+            shape.reply_size, correlation_id, shape.before, index, 0, base_offset, time, start, shape.after
+        )
+        if wait is None:
+            return [reply]
+        stored: asyncio.Future[list[Part]] = asyncio.get_running_loop().create_future()
+        wait.add_done_callback(partial(_stored, stored, shape, correlation_id, index, reply))
+        return stored
+
+
+def _rest(shape: _Shape, frame: memoryview) -> memoryview | None:
+    """The records, if there is nothing else behind the partition's index."""
+    position = 8 + len(shape.head) + 4
+    if not shape.flexible:
+        return frame[position + 4 :] if _LENGTH.unpack_from(frame, position)[0] == len(frame) - position - 4 else None
+    try:
+        size, position = read_varint(frame, position)
+    except WireError:
+        return None
+    end = position + size - 1
+    return frame[position:end] if frame[end:] == _NO_TAGS else None
+
+
+def _stored(
+    stored: asyncio.Future[list[Part]],
+    shape: _Shape,
+    correlation_id: int,
+    index: int,
+    reply: bytes,
+    wait: asyncio.Future[None],
+) -> None:
+    error = wait.exception()
+    if stored.done():
+        return
+    if isinstance(error, KafkaError):
+        reply = shape.refuse(correlation_id, index, error)
+    stored.set_result([reply])

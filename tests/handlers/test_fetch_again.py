@@ -1,0 +1,188 @@
+"""The fast path of Fetch beside its slow twin: the same requests, to a broker that has it and to one that has not."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from ottla.handlers.fetch_again import FetchAgain
+from ottla.model import TopicId
+from ottla.records.builder import NewRecord, build_batch
+from ottla.wire.api import FETCH
+from ottla.wire.api.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from tests.server.wire_client import encode_request
+from tests.server.worlds import MemoryConnection, Running, asynchronous, running, settle, until
+
+FAST_VERSIONS = range(7, FETCH.max_version + 1)
+TIMESTAMP = 1_700_000_000_000
+
+
+def append(world: Running, partition: int, size: int) -> None:
+    record = NewRecord(None, bytes(size), (), TIMESTAMP)
+    world.broker.replicas.leader_of("topic", partition).append(memoryview(build_batch([record])))
+
+
+class Consumer:
+    """Sends fetches, keeps their session, and notes the replies without what differs between two brokers."""
+
+    def __init__(self, world: Running, topic_id: TopicId, version: int) -> None:
+        self.version = version
+        self.session_id = 0
+        self.seen: list[bytes] = []
+        self._connection: MemoryConnection = world.connect()
+        self._topic_id = topic_id
+
+    def send(
+        self,
+        wanted: list[tuple[int, int]],
+        epoch: int,
+        *,
+        max_bytes: int = 1000,
+        max_wait_ms: int = 0,
+        min_bytes: int = 1,
+        isolation_level: int = 0,
+        forgotten: tuple[int, ...] = (),
+    ) -> None:
+        partitions = [
+            FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=max_bytes)
+            for index, offset in wanted
+        ]
+        topics = [FetchTopic(topic="topic", topic_id=self._topic_id, partitions=partitions)] if wanted else []
+        gone = [ForgottenTopic(topic="topic", topic_id=self._topic_id, partitions=list(forgotten))]
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=5000,
+            isolation_level=isolation_level,
+            session_id=self.session_id,
+            session_epoch=epoch,
+            topics=topics,
+            forgotten_topics_data=gone if forgotten else [],
+        )
+        self._connection.push(encode_request(request, self.version, 1000 + len(self.seen)))
+
+    @property
+    def is_answered(self) -> bool:
+        return len(self._connection.frames()) > len(self.seen)
+
+    def take(self) -> FetchResponse:
+        assert self.is_answered
+        response = self._connection.reply(len(self.seen), FetchResponse, self.version)
+        frame = bytes(self._connection.frames()[len(self.seen)])
+        for differs in (self._topic_id, response.session_id.to_bytes(4) if response.session_id else b""):
+            frame = frame.replace(differs, b"-") if differs else frame
+        self.seen.append(frame)
+        self.session_id = response.session_id or self.session_id
+        return response
+
+
+class Counted:
+    """How many requests took the fast path."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.fast = 0
+        serve = FetchAgain.serve
+
+        def counting(this: FetchAgain, frame: memoryview) -> object:
+            reply = serve(this, frame)
+            self.fast += reply is not None
+            return reply
+
+        monkeypatch.setattr(FetchAgain, "serve", counting)
+
+
+def never_learn(*_: object) -> None:
+    """In place of `FetchAgain.learn`: every request takes the slow way."""
+
+
+async def new_consumer(world: Running, version: int) -> Consumer:
+    topic = CreatableTopic(name="topic", num_partitions=3, replication_factor=1)
+    reply = await world.call(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 7, CreateTopicsResponse)
+    return Consumer(world, reply.topics[0].topic_id, version)
+
+
+async def wander(world: Running, version: int, seed: int) -> list[bytes]:
+    """A consumer that mostly goes on with its session, and sometimes does anything else."""
+    consumer, chance, epoch = await new_consumer(world, version), random.Random(seed), 0
+    level = chance.choice([0, 1])
+    for _ in range(250):
+        if chance.random() < 0.5:
+            append(world, chance.choice([0, 0, 0, 1]), chance.choice([10, 100, 127, 400, 1500]))
+        if chance.random() < 0.05:
+            world.broker.replicas.leader_of("topic", 0).delete_records_before(-1)
+        wanted = [(chance.choice([0] * 9 + [1, 7]), chance.choice([*range(30), -1, 9999]))]
+        strange = chance.random()
+        if strange < 0.05:
+            wanted = []
+        elif strange < 0.1:
+            wanted.append((2, 0))
+        epoch = chance.choice([epoch] * 15 + [0, -1, 77])
+        forgotten = (1, 2, 7) if 0.1 < strange < 0.2 else ()
+        consumer.send(wanted, epoch, isolation_level=level, forgotten=forgotten)
+        response = consumer.take()
+        if epoch == 0 or response.error_code:
+            epoch = 1 if response.session_id else 0
+        elif epoch > 0:
+            epoch += 1
+    return consumer.seen
+
+
+@pytest.mark.parametrize("version", FAST_VERSIONS)
+@asynchronous
+async def test_both_ways_answer_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    counted = Counted(monkeypatch)
+    async with running(tmp_path / "fast") as world:
+        fast = await wander(world, version, version)
+    taken = counted.fast
+    assert taken > 10
+    monkeypatch.setattr(FetchAgain, "learn", never_learn)
+    async with running(tmp_path / "slow") as world:
+        slow = await wander(world, version, version)
+    assert counted.fast == taken
+    assert fast == slow
+
+
+async def poll(world: Running) -> list[bytes]:
+    consumer = await new_consumer(world, 12)
+    append(world, 0, 10)
+    consumer.send([(0, 0)], -1, max_wait_ms=500)
+    consumer.take()
+    for offset, sizes in ((1, [10]), (2, [50, 50]), (4, [])):
+        consumer.send([(0, offset)], -1, max_wait_ms=500)
+        assert not consumer.is_answered
+        for size in sizes:
+            append(world, 0, size)
+        if sizes:
+            await settle()
+        else:
+            await world.clock.advance(0.6)
+        consumer.take()
+    return consumer.seen
+
+
+@asynchronous
+async def test_both_ways_wait_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the first record, for two that are appended together, and in vain."""
+    counted = Counted(monkeypatch)
+    async with running(tmp_path / "fast") as world:
+        fast = await poll(world)
+    assert counted.fast == 3
+    monkeypatch.setattr(FetchAgain, "learn", never_learn)
+    async with running(tmp_path / "slow") as world:
+        assert await poll(world) == fast
+
+
+@asynchronous
+async def test_a_waiting_fetch_keeps_the_next_request_waiting(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        consumer = await new_consumer(world, 12)
+        append(world, 0, 10)
+        consumer.send([(0, 0)], -1, max_wait_ms=500)
+        consumer.take()
+        consumer.send([(0, 1)], -1, max_wait_ms=500)
+        consumer.send([(0, 0)], -1, max_wait_ms=500)
+        assert not consumer.is_answered
+        append(world, 0, 10)
+        await until(lambda: consumer.is_answered)
+        assert [len(consumer.take().responses[0].partitions) for _ in range(2)] == [1, 1]
