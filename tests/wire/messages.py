@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ottla.wire.api import APIS
 from ottla.wire.api.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from ottla.wire.api.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from ottla.wire.api.transaction_records import TransactionLogKey, TransactionLogValue
 from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Struct, Text
 
 MESSAGES: list[type[Message]] = [
@@ -19,6 +20,8 @@ MESSAGES: list[type[Message]] = [
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
+    TransactionLogKey,
+    TransactionLogValue,
 ]
 
 MESSAGE_VERSIONS: list[tuple[type[Message], int]] = [

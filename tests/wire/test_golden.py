@@ -10,6 +10,7 @@ from ottla.wire.api.fetch import FetchPartition, FetchRequest, FetchTopic, Repli
 from ottla.wire.api.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitKey, OffsetCommitValue
 from ottla.wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.api.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from ottla.wire.schema import Message
 
 GROUP = GroupMetadataValue(
@@ -30,6 +31,18 @@ GROUP = GroupMetadataValue(
             assignment=b"\3",
         )
     ],
+)
+
+TRANSACTION = TransactionLogValue(
+    producer_id=1,
+    previous_producer_id=1,
+    producer_epoch=2,
+    transaction_timeout_ms=3,
+    transaction_status=1,
+    transaction_partitions=[PartitionsSchema(topic="t", partition_ids=[4, 5])],
+    transaction_last_update_timestamp_ms=6,
+    transaction_start_timestamp_ms=7,
+    client_transaction_version=2,
 )
 
 GOLDEN: list[tuple[Message, int, str]] = [
@@ -159,6 +172,22 @@ GOLDEN: list[tuple[Message, int, str]] = [
         "02"
         "02 6d 02 69 02 63 03 2f68 00000006 00000008 03 0102 02 03 00"
         "00",
+    ),
+    (TransactionLogKey(transactional_id="id"), 0, "0002 6964"),
+    (
+        TransactionLogValue(producer_id=1, producer_epoch=2, transaction_partitions=None),
+        0,
+        "0000000000000001 0002 00000000 00 ffffffff 0000000000000000 0000000000000000",
+    ),
+    (
+        TRANSACTION,
+        1,
+        "0000000000000001 0002 00000003 01"
+        "02 02 74 03 00000004 00000005 00"
+        "0000000000000006 0000000000000007"
+        "02"  # two tagged fields: the previous producer id and the client's transaction protocol
+        "00 08 0000000000000001"
+        "02 02 0002",
     ),
 ]  # fmt: skip
 

@@ -25,8 +25,15 @@ from ottla.wire.api import APIS, INIT_PRODUCER_ID
 from ottla.wire.schema import Array, Message, Struct
 from tests.wire.messages import MESSAGE_VERSIONS, MESSAGES, message_id, structs
 
-ABSENT_FROM_KIO = {"GroupMetadataKey", "GroupMetadataValue", "OffsetCommitKey", "OffsetCommitValue"}
-"""The group coordinator's records, which are not part of the client protocol. Every other version is in kio."""
+ABSENT_FROM_KIO = {
+    "GroupMetadataKey",
+    "GroupMetadataValue",
+    "OffsetCommitKey",
+    "OffsetCommitValue",
+    "TransactionLogKey",
+    "TransactionLogValue",
+}
+"""The coordinators' records, which are not part of the client protocol. Every other version is in kio."""
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MILLISECOND = datetime.timedelta(milliseconds=1)
@@ -35,7 +42,9 @@ error_codes = st.sampled_from([int(code) for code in ErrorCode])
 representable = (
     ("error_code", error_codes),
     ("topic_config_error_code", error_codes),
+    ("partition_error_code", error_codes),
     ("log_append_time_ms", st.just(-1) | st.integers(0, 2**42)),
+    ("transaction_start_time_ms", st.integers(0, 2**42)),
     ("retention_time_ms", st.integers(-(2**40), 2**40)),
 )
 """kio knows only defined error codes, and times that a datetime can hold."""

@@ -1,0 +1,355 @@
+"""The transactional ids of one partition of `__transaction_state`, as one object that never waits and never writes.
+
+Its caller keeps to this order:
+
+1. While loading: `replay` every record of the partition, then `on_loaded`.
+2. A command returns an `Outcome`. If it has records, append them to the partition, then call `written`, or
+   `append_failed` and go on with the outcome that this returns instead. No other command comes in between.
+3. Perform the timers, log the messages. Once the records are committed, send the replies and write the markers. A
+   result that was read while records were still on their way to the other replicas waits for them too. When records
+   that were appended turn out not to be committed, nobody knows whether they count: drop the object and load again.
+4. Say of each partition how writing its marker went: `markers_written`. The core asks again for what must be repeated.
+5. When the partition moves away: `unload`, and drop the object.
+"""
+
+from collections.abc import Callable, Mapping
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
+from ottla.txn import listing, markers, rules
+from ottla.txn.commands import PROTOCOL_2, AddPartitions, EndTxn, InitProducerId, Producer
+from ottla.txn.effects import Marker, Now, Outcome, SetTimer, TimerKey, TimerKind, Token, WriteMarkers
+from ottla.txn.parameters import MARKER_RETRY_MS, TxnParameters
+from ottla.txn.records import Record, TransactionRemoved, TransactionStored
+from ottla.txn.results import (
+    AddPartitionsResult,
+    DescribedTransaction,
+    EndTxnResult,
+    InitProducerIdResult,
+    ListedTransaction,
+)
+from ottla.txn.state import ONGOING, PREPARE_COMMIT
+from ottla.txn.transaction import Transaction, created
+
+MAX_PORTION = 1000
+"""Tombstones in one outcome of expiry: its batch must stay below max.message.bytes."""
+
+
+class TxnCore:
+    def __init__(
+        self, parameters: TxnParameters, coordinator_epoch: int, next_producer_id: Callable[[], int | None]
+    ) -> None:
+        """The coordinator's epoch is the leader epoch of its partition: leaders refuse markers of an older one.
+
+        `next_producer_id` gives an id that no producer has had, or None when there is none at hand.
+        """
+        self._parameters = parameters
+        self._coordinator_epoch = coordinator_epoch
+        self._next_producer_id = next_producer_id
+        self.transactions: dict[str, Transaction] = {}
+        """To look at, not to touch."""
+        self._unwritten: Outcome | None = None
+
+    def replay(self, record: Record) -> None:
+        """Takes over what a written record says. Durable state changes here and nowhere else."""
+        match record:
+            case TransactionStored():
+                transaction = self.transactions.get(record.transactional_id)
+                if transaction is None:
+                    self.transactions[record.transactional_id] = Transaction(record)
+                else:
+                    transaction.restore(record)
+            case TransactionRemoved():
+                self.transactions.pop(record.transactional_id, None)
+
+    def on_loaded(self, now: Now) -> Outcome:
+        """The log has been replayed: finish what was decided, and watch over what is open."""
+        out = self._begin()
+        for transaction in self.transactions.values():
+            if transaction.state is ONGOING:
+                self._await_timeout(transaction.stored, now, out)
+            elif transaction.state.is_preparing and transaction.unmarked:
+                out.markers.append(self._write_markers(transaction.stored))
+            elif transaction.state.is_preparing:
+                out.set_timer(_key(TimerKind.MARKERS, transaction), now.steady_ms)
+        return self._end(out)
+
+    def written(self, outcome: Outcome) -> None:
+        self._settle(outcome)
+        for record in outcome.records:
+            self.replay(record)
+
+    def append_failed(self, outcome: Outcome, error: ErrorCode, now: Now) -> Outcome:
+        """What to do instead: the replies refused, nothing changed, and another attempt where nobody else makes one."""
+        self._settle(outcome)
+        answer = Outcome()
+        answer.replies = [reply.failed(error) for reply in outcome.replies]
+        answer.timers = list(outcome.otherwise)
+        return answer
+
+    def unload(self, now: Now) -> Outcome:
+        """Another broker coordinates these transactions from now on. No request ever waits here, so none is refused."""
+        self.transactions.clear()
+        return Outcome()
+
+    # Commands
+
+    def init_producer_id(self, token: Token, command: InitProducerId, now: Now) -> Outcome:
+        out = self._begin()
+        try:
+            result = self._init_producer_id(command, now, out)
+        except KafkaError as error:
+            result = InitProducerIdResult(error.code)
+        out.reply(token, result)
+        return self._end(out)
+
+    def _init_producer_id(self, command: InitProducerId, now: Now, out: Outcome) -> InitProducerIdResult:
+        if not command.transactional_id:
+            return InitProducerIdResult(ErrorCode.INVALID_REQUEST)
+        if not 0 < command.transaction_timeout_ms <= self._parameters.transaction_max_timeout_ms:
+            return InitProducerIdResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        transaction = self.transactions.get(command.transactional_id)
+        if transaction is None:
+            record = created(command, self._take_producer_id(), now.wall_ms)
+        elif transaction.state.is_preparing:
+            return InitProducerIdResult(ErrorCode.CONCURRENT_TRANSACTIONS)
+        else:
+            error = rules.check_expected(transaction, command.expected)
+            if error is not ErrorCode.NONE:
+                return InitProducerIdResult(error)
+            if transaction.state is ONGOING:
+                # The epoch that fences the old producer is not given to the new one, which comes again for its own.
+                self._prepare(transaction, committed=False, protocol=PROTOCOL_2, now=now, out=out)
+                return InitProducerIdResult(ErrorCode.CONCURRENT_TRANSACTIONS)
+            renewed = self._renewed(transaction, command, now)
+            if renewed is None:
+                return InitProducerIdResult(ErrorCode.PRODUCER_FENCED)
+            record = renewed
+        out.records.append(record)
+        return InitProducerIdResult(ErrorCode.NONE, record.producer_id, record.producer_epoch)
+
+    def _renewed(self, transaction: Transaction, command: InitProducerId, now: Now) -> TransactionStored | None:
+        """The record of a producer's new epoch, or None for a client of an epoch that has passed.
+
+        A client that says who it was and repeats itself is known by the epoch before; one that says nothing takes over,
+        after which nobody can repeat anything.
+        """
+        producer = transaction.producer
+        expected = None if command.expected is None else command.expected.producer_epoch
+        if expected is None or expected == producer.producer_epoch:
+            last_epoch = NO_PRODUCER_EPOCH if expected is None else producer.producer_epoch
+            if transaction.is_epoch_exhausted:
+                renewed = Producer(self._take_producer_id(), 0)
+            else:
+                renewed = Producer(producer.producer_id, producer.producer_epoch + 1)
+            return transaction.initialised(command, renewed, last_epoch, now.wall_ms)
+        if expected == transaction.stored.last_producer_epoch:
+            return transaction.initialised(command, producer, expected, now.wall_ms)
+        return None
+
+    def add_partitions(self, token: Token, command: AddPartitions, now: Now) -> Outcome:
+        out = self._begin()
+        error = self._add_partitions(command, now, out)
+        out.reply(token, AddPartitionsResult((error,) * len(command.partitions)))
+        return self._end(out)
+
+    def _add_partitions(self, command: AddPartitions, now: Now, out: Outcome) -> ErrorCode:
+        if not command.transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        transaction = self.transactions.get(command.transactional_id)
+        error = rules.check_adding(transaction, command.producer)
+        if transaction is None or error is not ErrorCode.NONE:
+            return error
+        partitions = frozenset(command.partitions)
+        if transaction.state is not ONGOING or not partitions <= transaction.stored.partitions:
+            record = transaction.extended(partitions, command.protocol, now.wall_ms)
+            out.records.append(record)
+            if transaction.state is not ONGOING:
+                self._await_timeout(record, now, out)
+        return ErrorCode.NONE
+
+    def verify_partitions(self, command: AddPartitions) -> tuple[ErrorCode, ...]:
+        """Which of the partitions are in the transaction (KIP-890). One answer each; nothing changes."""
+        if not command.transactional_id:
+            return (ErrorCode.INVALID_REQUEST,) * len(command.partitions)
+        transaction = self.transactions.get(command.transactional_id)
+        error = rules.check_verifying(transaction, command.producer)
+        if transaction is None or error is not ErrorCode.NONE:
+            return (error,) * len(command.partitions)
+        added = transaction.stored.partitions
+        return tuple(ErrorCode.NONE if it in added else ErrorCode.TRANSACTION_ABORTABLE for it in command.partitions)
+
+    def end_txn(self, token: Token, command: EndTxn, now: Now) -> Outcome:
+        out = self._begin()
+        try:
+            result = self._end_txn(command, now, out)
+        except KafkaError as error:
+            result = EndTxnResult(error.code)
+        out.reply(token, result)
+        return self._end(out)
+
+    def _end_txn(self, command: EndTxn, now: Now, out: Outcome) -> EndTxnResult:
+        if not command.transactional_id:
+            return EndTxnResult(ErrorCode.INVALID_REQUEST)
+        transaction = self.transactions.get(command.transactional_id)
+        ending = rules.judge_end(transaction, command)
+        if transaction is None or isinstance(ending, ErrorCode):
+            assert isinstance(ending, ErrorCode)
+            return EndTxnResult(ending)
+        producer = transaction.producer
+        if ending is rules.Ending.PREPARE:
+            producer = self._prepare(transaction, command.committed, command.protocol, now, out)
+        return EndTxnResult(ErrorCode.NONE, *producer)
+
+    # Ending a transaction
+
+    def _prepare(self, transaction: Transaction, committed: bool, protocol: int, now: Now, out: Outcome) -> Producer:
+        """Decide how the transaction ends, and have its markers written. Returns who the client is after the end."""
+        rotates = protocol >= PROTOCOL_2 and transaction.is_epoch_exhausted
+        next_producer_id = self._take_producer_id() if rotates else NO_PRODUCER_ID
+        record = transaction.prepared(committed, protocol, next_producer_id, now.wall_ms)
+        completed = Transaction(record).completed(now.wall_ms)
+        out.records.append(record)
+        if record.partitions:
+            out.markers.append(self._write_markers(record))
+        else:
+            out.records.append(completed)
+        if transaction.state is ONGOING:
+            out.cancel_timer(_key(TimerKind.TIMEOUT, transaction))
+        return Producer(completed.producer_id, completed.producer_epoch)
+
+    def _take_producer_id(self) -> int:
+        """Raises KafkaError when none is at hand: the client comes again, as with Kafka while it waits for a block."""
+        producer_id = self._next_producer_id()
+        if producer_id is None:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return producer_id
+
+    def _marker(self, record: TransactionStored) -> Marker:
+        return Marker(
+            transactional_id=record.transactional_id,
+            producer_id=record.producer_id,
+            producer_epoch=record.producer_epoch,
+            coordinator_epoch=self._coordinator_epoch,
+            committed=record.state is PREPARE_COMMIT,
+            protocol=record.protocol,
+        )
+
+    def _write_markers(self, record: TransactionStored) -> WriteMarkers:
+        return WriteMarkers(self._marker(record), tuple(sorted(record.partitions)))
+
+    def markers_written(self, marker: Marker, errors: Mapping[TopicPartition, ErrorCode], now: Now) -> Outcome:
+        """How writing a marker went, for some of its partitions. A partition that has been deleted counts as written.
+
+        What comes late, or twice, or of a transaction that is over, changes nothing.
+        """
+        out = self._begin()
+        transaction = self.transactions.get(marker.transactional_id)
+        if transaction is None or not transaction.state.is_preparing or self._marker(transaction.stored) != marker:
+            return out
+        retries = bool(transaction.to_retry)
+        for partition, error in errors.items():
+            verdict = markers.judge(error)
+            if verdict is markers.Verdict.WRITTEN:
+                transaction.unmarked.discard(partition)
+                transaction.to_retry.discard(partition)
+            elif verdict is markers.Verdict.RETRY and partition in transaction.unmarked:
+                transaction.to_retry.add(partition)
+            elif verdict is markers.Verdict.FENCED:
+                out.messages.append(_complaint(marker, partition, error))
+        if not transaction.unmarked:
+            self._complete(transaction, now, out)
+        elif transaction.to_retry and not retries:
+            out.set_timer(_key(TimerKind.MARKERS, transaction), now.steady_ms + MARKER_RETRY_MS)
+        return self._end(out)
+
+    def _complete(self, transaction: Transaction, now: Now, out: Outcome) -> None:
+        key = _key(TimerKind.MARKERS, transaction)
+        out.records.append(transaction.completed(now.wall_ms))
+        out.cancel_timer(key)
+        out.otherwise.append(SetTimer(key, now.steady_ms + MARKER_RETRY_MS))
+
+    # Time
+
+    def timer_fired(self, key: TimerKey, now: Now) -> Outcome:
+        out = self._begin()
+        transaction = self.transactions.get(key.transactional_id)
+        if transaction is None:
+            return out
+        if key.kind is TimerKind.TIMEOUT and transaction.state is ONGOING:
+            self._time_out(transaction, now, out)
+        elif key.kind is TimerKind.MARKERS and transaction.state.is_preparing:
+            if not transaction.unmarked:
+                self._complete(transaction, now, out)
+            elif transaction.to_retry:
+                again = WriteMarkers(self._marker(transaction.stored), tuple(sorted(transaction.to_retry)))
+                transaction.to_retry.clear()
+                out.markers.append(again)
+        return self._end(out)
+
+    def _await_timeout(self, record: TransactionStored, now: Now, out: Outcome) -> None:
+        left_ms = Transaction(record).times_out_at_ms + 1 - now.wall_ms
+        out.set_timer(TimerKey(TimerKind.TIMEOUT, record.transactional_id), now.steady_ms + max(0, left_ms))
+
+    def _time_out(self, transaction: Transaction, now: Now, out: Outcome) -> None:
+        if now.wall_ms <= transaction.times_out_at_ms:
+            self._await_timeout(transaction.stored, now, out)
+            return
+        retry = SetTimer(_key(TimerKind.TIMEOUT, transaction), now.steady_ms + MARKER_RETRY_MS)
+        out.otherwise.append(retry)
+        try:
+            self._prepare(transaction, committed=False, protocol=PROTOCOL_2, now=now, out=out)
+        except KafkaError:
+            out.timers.append(retry)
+            return
+        stored = transaction.stored
+        open_ms = stored.transaction_timeout_ms
+        out.messages.append(f"{stored.transactional_id!r}: its transaction is aborted after more than {open_ms} ms")
+
+    def expire(self, now: Now) -> Outcome:
+        """Called now and then: forgets ids that have not been used for long.
+
+        Comes in portions that fit into a batch: call again until there is nothing to write.
+        """
+        out = self._begin()
+        oldest_ms = now.wall_ms - self._parameters.transactional_id_expiration_ms
+        for transactional_id, transaction in self.transactions.items():
+            if len(out.records) >= MAX_PORTION:
+                break
+            if transaction.state.is_at_rest and transaction.stored.last_update_timestamp_ms <= oldest_ms:
+                out.records.append(TransactionRemoved(transactional_id))
+        return self._end(out)
+
+    # Looking
+
+    def describe(self, transactional_id: str) -> DescribedTransaction:
+        return listing.describe(transactional_id, self.transactions.get(transactional_id))
+
+    def list_transactions(self, wanted: listing.TransactionFilter, now: Now) -> list[ListedTransaction]:
+        return [listing.listed(it) for it in self.transactions.values() if wanted.accepts(it, now.wall_ms)]
+
+    # The order of calls
+
+    def _begin(self) -> Outcome:
+        if self._unwritten is not None:
+            raise RuntimeError("the records of the last command are neither written nor given up")
+        return Outcome()
+
+    def _end(self, outcome: Outcome) -> Outcome:
+        if outcome.records:
+            self._unwritten = outcome
+        return outcome
+
+    def _settle(self, outcome: Outcome) -> None:
+        if self._unwritten is not outcome:
+            raise RuntimeError("these are not the records of the last command")
+        self._unwritten = None
+
+
+def _key(kind: TimerKind, transaction: Transaction) -> TimerKey:
+    return TimerKey(kind, transaction.stored.transactional_id)
+
+
+def _complaint(marker: Marker, partition: TopicPartition, error: ErrorCode) -> str:
+    word = "commit" if marker.committed else "abort"
+    return f"{marker.transactional_id!r}: the {word} marker in {partition} is refused: {error.name}"

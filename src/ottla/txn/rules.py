@@ -1,0 +1,107 @@
+"""Who may do what to a transaction: the checks of each command, by state, without effects.
+
+An answer is an error code. NONE from a check means that the command goes on; what it then does stands in `coordinator`.
+"""
+
+from enum import Enum
+
+from ottla.errors import ErrorCode
+from ottla.txn.commands import PROTOCOL_2, EndTxn, Producer
+from ottla.txn.parameters import LAST_CLIENT_EPOCH
+from ottla.txn.state import COMPLETE_ABORT, COMPLETE_COMMIT, ONGOING
+from ottla.txn.transaction import Transaction
+
+
+def check_expected(transaction: Transaction, expected: Producer | None) -> ErrorCode:
+    """InitProducerId of a client that says who it was (KIP-360).
+
+    An id from before the last rotation is taken for a repetition if it had used up its epochs.
+    """
+    if expected is None or expected.producer_id == transaction.stored.producer_id:
+        return ErrorCode.NONE
+    rotated = expected.producer_id == transaction.stored.previous_producer_id
+    return ErrorCode.NONE if rotated and expected.producer_epoch >= LAST_CLIENT_EPOCH else ErrorCode.PRODUCER_FENCED
+
+
+def check_adding(transaction: Transaction | None, producer: Producer) -> ErrorCode:
+    if transaction is None:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if transaction.state.is_preparing:
+        # Before the producer is looked at: it may already go by the id that it has from the end of this transaction.
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    return check_producer(transaction, producer)
+
+
+def check_verifying(transaction: Transaction | None, producer: Producer) -> ErrorCode:
+    """A broker asks whether partitions are in the transaction before it appends (KIP-890)."""
+    if transaction is None:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    error = check_producer(transaction, producer)
+    if error is ErrorCode.NONE and transaction.state.is_preparing:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    return error
+
+
+def check_producer(transaction: Transaction, producer: Producer) -> ErrorCode:
+    if producer.producer_id != transaction.stored.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if producer.producer_epoch != transaction.stored.producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    return ErrorCode.NONE
+
+
+class Ending(Enum):
+    """What EndTxn comes to, where it is not refused."""
+
+    PREPARE = "prepare"
+    """The transaction ends here."""
+    REPEATED = "repeated"
+    """It has already ended in that way: the reply was lost, so it is given again."""
+
+
+def judge_end(transaction: Transaction | None, command: EndTxn) -> Ending | ErrorCode:
+    if transaction is None:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if command.protocol >= PROTOCOL_2:
+        return _judge_end_2(transaction, command)
+    return _judge_end_1(transaction, command)
+
+
+def _judge_end_1(transaction: Transaction, command: EndTxn) -> Ending | ErrorCode:
+    """The epoch stays as it is, so the state alone tells a repetition: one that comes late is taken for one too."""
+    error = check_producer(transaction, command.producer)
+    if error is not ErrorCode.NONE:
+        return error
+    if transaction.state.is_preparing:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if transaction.state is ONGOING:
+        return Ending.PREPARE
+    return Ending.REPEATED if _ended_as(transaction, command.committed) else ErrorCode.INVALID_TXN_STATE
+
+
+def _judge_end_2(transaction: Transaction, command: EndTxn) -> Ending | ErrorCode:
+    """The epoch tells a repetition from the end of the next transaction, which may be an abort of nothing."""
+    if transaction.state.is_preparing:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    rotated = _is_from_before_rotation(transaction, command.producer)
+    if command.producer.producer_id != transaction.stored.producer_id and not rotated:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    current = command.producer.producer_epoch == transaction.stored.producer_epoch
+    repeated = rotated or command.producer.producer_epoch + 1 == transaction.stored.producer_epoch
+    if transaction.state in (COMPLETE_COMMIT, COMPLETE_ABORT) and repeated:
+        return Ending.REPEATED if _ended_as(transaction, command.committed) else ErrorCode.INVALID_TXN_STATE
+    if not current:
+        return ErrorCode.PRODUCER_FENCED
+    if transaction.state is ONGOING or not command.committed:
+        return Ending.PREPARE
+    return ErrorCode.INVALID_TXN_STATE
+
+
+def _is_from_before_rotation(transaction: Transaction, producer: Producer) -> bool:
+    stored = transaction.stored
+    last = Producer(stored.previous_producer_id, LAST_CLIENT_EPOCH)
+    return producer == last and stored.producer_epoch == 0
+
+
+def _ended_as(transaction: Transaction, committed: bool) -> bool:
+    return transaction.state is (COMPLETE_COMMIT if committed else COMPLETE_ABORT)

@@ -1,0 +1,88 @@
+"""The states of a transactional id, and the one table of the moves between them."""
+
+from enum import Enum
+
+
+class TransactionState(Enum):
+    """The values are the names that Kafka shows in DescribeTransactions and takes in ListTransactions."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    DEAD = "Dead"
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
+    """Kafka's name for the moment between the wish to fence a producer and the record that does. Here the record is the
+    wish, so no transaction is ever seen in it; it can only be asked for in a filter."""
+
+    @property
+    def code(self) -> int:
+        """The number in a record."""
+        return _CODES[self]
+
+    @property
+    def is_preparing(self) -> bool:
+        """It is decided how the transaction ends, and markers are being written."""
+        return self in (PREPARE_COMMIT, PREPARE_ABORT)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Nothing is open, so the id may begin a transaction, be initialised anew, or expire."""
+        return self in (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
+
+
+EMPTY = TransactionState.EMPTY
+ONGOING = TransactionState.ONGOING
+PREPARE_COMMIT = TransactionState.PREPARE_COMMIT
+PREPARE_ABORT = TransactionState.PREPARE_ABORT
+COMPLETE_COMMIT = TransactionState.COMPLETE_COMMIT
+COMPLETE_ABORT = TransactionState.COMPLETE_ABORT
+DEAD = TransactionState.DEAD
+PREPARE_EPOCH_FENCE = TransactionState.PREPARE_EPOCH_FENCE
+
+_CODES = {state: code for code, state in enumerate(TransactionState)}
+BY_CODE = dict(enumerate(TransactionState))
+
+_FROM_REST = {
+    EMPTY: "a producer is initialised",
+    ONGOING: "a first partition is added",
+    PREPARE_ABORT: "a client of protocol 2 aborts without having written",
+    DEAD: "the id is not used for transactional.id.expiration.ms",
+}
+
+TRANSITIONS: dict[TransactionState, dict[TransactionState, str]] = {
+    EMPTY: _FROM_REST,
+    ONGOING: {
+        ONGOING: "a partition is added",
+        PREPARE_COMMIT: "the client commits",
+        PREPARE_ABORT: "the client aborts, the timeout passes, or a producer is initialised",
+    },
+    PREPARE_COMMIT: {COMPLETE_COMMIT: "every marker is written"},
+    PREPARE_ABORT: {COMPLETE_ABORT: "every marker is written"},
+    COMPLETE_COMMIT: _FROM_REST,
+    COMPLETE_ABORT: _FROM_REST,
+    DEAD: {},
+    PREPARE_EPOCH_FENCE: {},
+}
+"""From each state, the states it may move to and what moves it there. There is no other way."""
+
+
+class IllegalTransitionError(Exception):
+    def __init__(self, current: TransactionState, target: TransactionState) -> None:
+        super().__init__(f"a transaction cannot move from {current.value} to {target.value}")
+
+
+def check_transition(current: TransactionState, target: TransactionState) -> None:
+    if target not in TRANSITIONS[current]:
+        raise IllegalTransitionError(current, target)
+
+
+def state_diagram() -> str:
+    """The table as a Mermaid diagram, for the documentation."""
+    lines = ["stateDiagram-v2", f"    [*] --> {EMPTY.value}"]
+    for current, targets in TRANSITIONS.items():
+        lines += [f"    {current.value} --> {target.value}: {reason}" for target, reason in targets.items()]
+    lines.append(f"    {DEAD.value} --> [*]")
+    return "\n".join(lines)

@@ -1,0 +1,29 @@
+"""DescribeTransactions: the state of transactional ids; only their coordinator knows it (KIP-664)."""
+
+from ottla.wire.api import DESCRIBE_TRANSACTIONS
+from ottla.wire.schema import Request, Response, Struct, array, int16, int32, int64, string
+
+
+class DescribeTransactionsRequest(Request, api=DESCRIBE_TRANSACTIONS):
+    transactional_ids: list[str] = array(string())
+
+
+class TopicData(Struct):
+    topic: str = string()
+    partitions: list[int] = array(int32())
+
+
+class TransactionState(Struct):
+    error_code: int = int16()
+    transactional_id: str = string()
+    transaction_state: str = string()
+    transaction_timeout_ms: int = int32()
+    transaction_start_time_ms: int = int64()
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    topics: list[TopicData] = array(TopicData)
+
+
+class DescribeTransactionsResponse(Response, api=DESCRIBE_TRANSACTIONS):
+    throttle_time_ms: int = int32()
+    transaction_states: list[TransactionState] = array(TransactionState)
