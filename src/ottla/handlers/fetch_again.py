@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 _FIRST_VERSION = 7
 """From here on there are sessions, and a log start offset."""
 
+_LEARN_AFTER = 3
 _LEARN_EVERY = 16
-"""A shape costs as much as a slow request, so that a client whose requests all differ must not learn one each time."""
+"""Requests that take the slow way before one is learned from, and how often after that. A shape costs more than a slow
+request, so that neither a client that sends two requests nor one whose requests all differ must pay for many."""
 
 _INT = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
@@ -167,7 +169,7 @@ class FetchAgain:
 
     def learn(self, frame: memoryview, header: RequestHeader, request: FetchRequest) -> None:
         """A request takes the slow way: the next one like it need not."""
-        if self._missed % _LEARN_EVERY == 0 and _has_shape(header, request):
+        if self._missed % _LEARN_EVERY == _LEARN_AFTER and _has_shape(header, request):
             shape = _Shape(frame, header, request)
             if shape.match(frame) is not None:  # else it holds something that the codec passes over
                 self._shape = shape

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 _SHAPES = 4
 """Remembered for each connection, the newest first: a producer of a few topics is fast, too."""
 
+_LEARN_AFTER = 3
 _LEARN_EVERY = 16
-"""A shape costs as much as a slow request, so that a producer of many topics must not learn one each time."""
+"""Requests that take the slow way before one is learned from, and how often after that. A shape costs more than a slow
+request, so that neither a client that sends two requests nor one whose requests all differ must pay for many."""
 
 _FIRST_VERSION = 5
 """From here on a reply has all of `_NUMBERS`."""
@@ -123,7 +125,7 @@ class ProduceAgain:
 
     def learn(self, frame: memoryview, header: RequestHeader, request: ProduceRequest) -> None:
         """A request takes the slow way: the next one like it need not."""
-        if self._missed % _LEARN_EVERY == 0:
+        if self._missed % _LEARN_EVERY == _LEARN_AFTER:
             shape = self._shape_of(frame, header, request)
             if shape is not None:
                 self._shapes = [shape, *self._shapes[: _SHAPES - 1]]
