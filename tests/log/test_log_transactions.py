@@ -194,14 +194,18 @@ def test_a_clean_stop_keeps_everything() -> None:
     assert facts(reopened(disk)) == before
 
 
-def test_a_clean_stop_of_a_log_that_was_synced_before_survives_a_power_loss() -> None:
+@pytest.mark.parametrize("aborted", [True, False])
+def test_a_clean_stop_of_a_log_that_was_synced_before_survives_a_power_loss(aborted: bool) -> None:
     """The snapshot and the transaction index are new names in the directory since then."""
     disk = FaultDisk()
     directory, log = new_log(disk)
     append_in_transaction(log, 1, 0)
     append_in_transaction(log, 2, 0)
     log.synced(log.sync())
-    end_transaction(log, 1, committed=False)
+    if aborted:
+        end_transaction(log, 1, committed=False)
+    else:
+        append(log)
     before = facts(log)
     directory.close()
     disk.lose_power(Worst())
@@ -272,13 +276,14 @@ def test_a_snapshot_from_before_a_crash_is_not_believed() -> None:
     log.roll()
     stale = disk.read_bytes("/data/clicks-0/00000000000000000002.snapshot")
     log.truncate_to(1)
-    append(log, batch(2))
+    append(log)
+    append(log)
     disk.replace_bytes("/data/clicks-0/00000000000000000002.snapshot", stale)
     disk.kill()
     log = reopened(disk)
     assert (log.end_offset, log.last_stable_offset(3)) == (3, 3)
     log.truncate_to(2)
-    assert log.last_stable_offset(log.end_offset) == log.end_offset
+    assert (log.end_offset, log.last_stable_offset(2)) == (2, 2)
 
 
 def test_an_open_transaction_whose_first_records_are_deleted_is_still_open_after_a_crash() -> None:
@@ -361,6 +366,15 @@ def test_truncation_opens_what_a_marker_had_ended() -> None:
     assert not disk.exists("/data/clicks-0/00000000000000000005.txnindex")
     end_transaction(log, 1, committed=True)
     assert (log.aborted_transactions(0, 6), log.last_stable_offset(6)) == ([], 3)
+
+
+def test_truncation_leaves_a_transaction_open_whose_first_records_are_deleted() -> None:
+    _, log = new_log(FaultDisk())
+    append_in_transaction(log, 1, 0, 5)
+    append(log)
+    log.delete_records_before(3)
+    log.truncate_to(5)
+    assert (log.end_offset, log.last_stable_offset(5)) == (5, 3)
 
 
 def test_truncation_of_everything_forgets_all_transactions() -> None:

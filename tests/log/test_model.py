@@ -148,7 +148,7 @@ class LogMachine(RuleBasedStateMachine):
         guard = self.log.begin_verification(
             producer_id, item.header.base_sequence, item.header.producer_epoch, supports_epoch_bump=False
         )
-        assert self.log.append(item.view, item.header, self.epoch, guard) is None
+        assert self.log.append_in_transaction(item.view, item.header, self.epoch, guard) is None
         self._appended(item)
 
     def _next_marker(self, producer_id: int, committed: bool, version: int) -> EndTransactionMarker:

@@ -19,6 +19,7 @@ from ottla.log.directory import LogDirectory
 from ottla.log.log import Log
 from ottla.log.verification import VerificationGuard
 from ottla.records.control import EndTransactionMarker
+from tests.log.fault_disk import FaultDisk
 from tests.log.world import CLICKS, NOW_MS, StillClock, batch, new_log, open_directory
 
 
@@ -84,7 +85,9 @@ class OurLog:
             transactional=kind == "t",
         )
         base_offset = self.log.end_offset
-        original = self.log.append(item.view, item.header, 0, guard, from_coordinator=command == "offsets")
+        original = self.log.append_in_transaction(
+            item.view, item.header, 0, guard, from_coordinator=command == "offsets"
+        )
         return str(base_offset if original is None else original.first_offset)
 
     def _marker(self, producer_id: str, epoch: str, coordinator_epoch: str, kind: str, version: str) -> str:
@@ -140,20 +143,20 @@ def write_script(seed: int, length: int) -> list[str]:
     chance = random.Random(seed)
     clients = [_Client(1, 1), _Client(2, 2), _Client(3, 2)]
     script: list[str] = []
-    mirror = OurLogForScripts()
+    writer = _Writer()
     for _ in range(length):
-        line = mirror.choose(chance, clients)
+        line = writer.choose(chance, clients)
         script.append(line)
-        mirror.follow(line)
+        writer.follow(line)
+        if chance.random() < 0.5:
+            writer.tell(chance.choice(clients))
     return script
 
 
-class OurLogForScripts:
+class _Writer:
     """Follows a script as it is written, for the offsets at which batches begin."""
 
     def __init__(self) -> None:
-        from tests.log.fault_disk import FaultDisk
-
         self.ours = OurLog(FaultDisk())
         self.boundaries = [0]
 
@@ -161,6 +164,12 @@ class OurLogForScripts:
         self.ours.run(line)
         end = self.ours.log.end_offset
         self.boundaries = [offset for offset in self.boundaries if offset < end] + [end]
+
+    def tell(self, client: _Client) -> None:
+        """A client hears how things are. Otherwise one that was refused once would be refused ever after."""
+        for producer in self.ours.log.producers.active():
+            if producer.producer_id == client.producer_id:
+                client.epoch, client.sequence = producer.epoch, producer.next_sequence
 
     def choose(self, chance: random.Random, clients: list[_Client]) -> str:
         log = self.ours.log
@@ -186,6 +195,9 @@ class OurLogForScripts:
         if kind == "new epoch":
             client.epoch, client.sequence = client.epoch + 1, 0
             return self._batch(chance, client)
+        if kind == "crash" and log.log_start_offset > 0:
+            # What the log forgets of transactions with records before its start depends on the snapshots that it has.
+            return "reopen"
         return kind
 
     @staticmethod
@@ -210,9 +222,9 @@ class OurLogForScripts:
         mishap = chance.random()
         if mishap < 0.08:
             epoch = max(0, epoch - 1)
-        elif mishap < 0.16:
-            coordinator_epoch -= 1
         elif mishap < 0.2:
+            coordinator_epoch -= 1
+        elif mishap < 0.25:
             client.coordinator_epoch = coordinator_epoch = coordinator_epoch + 1
         elif client.version == 2 and mishap < 0.9:
             client.epoch = epoch = epoch + 1

@@ -85,7 +85,7 @@ def append_in_transaction(log: Log, producer_id: int, sequence: int, records: in
     item = batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True)
     guard = log.begin_verification(producer_id, sequence, epoch, supports_epoch_bump=False)
     base_offset = log.end_offset
-    original = log.append(item.view, item.header, 0, guard)
+    original = log.append_in_transaction(item.view, item.header, 0, guard)
     if original is not None:
         return Appended(original.first_offset, original.last_offset, duplicate=True)
     return Appended(base_offset, log.end_offset - 1, duplicate=False)

@@ -135,25 +135,15 @@ class Log:
 
     # Appending
 
-    def append(
-        self,
-        batch: memoryview,
-        header: BatchHeader,
-        leader_epoch: int,
-        guard: VerificationGuard | None = None,
-        *,
-        from_coordinator: bool = False,
-    ) -> AppendedBatch | None:
+    def append(self, batch: memoryview, header: BatchHeader, leader_epoch: int) -> AppendedBatch | None:
         """Append as the leader: give the batch the next offsets and the epoch, in place, and write it.
 
         The batch was validated and `header` is its own. Returns the original, with nothing appended, for a duplicate.
-        The first batch of a transaction needs the guard of `begin_verification`. A group coordinator, which writes on
-        behalf of transactional producers, has no sequence numbers of theirs: all its batches have 0.
-        Raises KafkaError when an idempotent producer's sequence or a transaction does not fit, and OSError when the
-        batch cannot be written; either way the log is as it was, and usable.
+        Raises KafkaError when an idempotent producer's sequence does not fit, and OSError when the batch cannot be
+        written; either way the log is as it was, and usable.
         """
         if header.producer_id >= 0:
-            original = self._check_producer(header, guard, from_coordinator)
+            original = self._check_producer(header)
             if original is not None:
                 return original
         base_offset = self.end_offset
@@ -163,21 +153,40 @@ class Log:
             self.epochs.assign(leader_epoch, base_offset)
         return None
 
+    def append_in_transaction(
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        leader_epoch: int,
+        guard: VerificationGuard | None,
+        *,
+        from_coordinator: bool = False,
+    ) -> AppendedBatch | None:
+        """Append a transactional batch, with what `begin_verification` has given for it. Otherwise like `append`.
+
+        A group coordinator, which writes on behalf of transactional producers, has no sequence numbers of theirs: all
+        of its batches have 0.
+        """
+        original = self._check_producer(header, guard, from_coordinator)
+        if original is None:
+            base_offset = self.end_offset
+            assign(batch, header, base_offset, leader_epoch)
+            self._write(batch, header, base_offset)
+            self.epochs.assign(leader_epoch, base_offset)
+        return original
+
     def begin_verification(
         self, producer_id: int, base_sequence: int, producer_epoch: int, *, supports_epoch_bump: bool
     ) -> VerificationGuard | None:
         """Before a transactional batch is appended: the guard to append it with, once the transaction's coordinator has
         said that the partition is part of the transaction; None when that is known already. Raises KafkaError."""
+        now_ms = self._storage.clock.time_ms()
         return self.producers.begin_verification(
-            producer_id,
-            base_sequence,
-            producer_epoch,
-            supports_epoch_bump=supports_epoch_bump,
-            now_ms=self._storage.clock.time_ms(),
+            producer_id, base_sequence, producer_epoch, supports_epoch_bump, now_ms
         )
 
     def _check_producer(
-        self, header: BatchHeader, guard: VerificationGuard | None, from_coordinator: bool
+        self, header: BatchHeader, guard: VerificationGuard | None = None, from_coordinator: bool = False
     ) -> AppendedBatch | None:
         """The original, if the batch is a duplicate. Raises KafkaError."""
         try:

@@ -172,7 +172,7 @@ class Producers:
         return producer is not None and producer.transaction_start >= 0 and producer.epoch == epoch
 
     def begin_verification(
-        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool, now_ms: int
+        self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool, now_ms: int
     ) -> VerificationGuard | None:
         """The guard for a batch that begins a transaction; None for one that goes on with it. Raises KafkaError."""
         producer = self._producers.get(producer_id)
