@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ottla.errors import ErrorCode
-from ottla.groups.commands import LeavingMember, PartitionCommit, Protocol
+from ottla.groups.commands import LeavingMember, PartitionCommit, Producer, Protocol
 from ottla.groups.effects import CancelTimer, Outcome, SetTimer, TimerKey
 from ottla.groups.group import subscribed_topics
 from ottla.groups.parameters import GroupParameters
@@ -59,12 +59,15 @@ class Player:
             "heartbeat": self._heartbeat,
             "leave": self._leave,
             "commit": self._commit,
+            "commit-txn": self._commit_txn,
+            "end-txn": self._end_txn,
             "fetch": self._fetch,
             "delete-offsets": self._delete_offsets,
             "delete-group": self._delete_group,
             "delete-topic": self._delete_topic,
             "expire": self._expire,
             "wait": self._wait,
+            "compact": self._compact,
             "crash": self._crash,
             "unload": self._unload,
             "fail-next-append": self._fail_next_append,
@@ -122,13 +125,31 @@ class Player:
             version=int(options.get("v", "9")),
         )
 
-    def _fetch(self, names: list[str], _: dict[str, str]) -> None:
-        if not names:
-            self.lines += [show_record(committed) for committed in self.shell.core.fetch_all_offsets("g")]
-        for name in names:
-            topic, partition = parse_partition(name)
-            committed = self.shell.core.fetch_offset("g", topic, partition)
-            self.lines.append(f"{name} none" if committed is None else show_record(committed))
+    def _commit_txn(self, names: list[str], options: dict[str, str]) -> None:
+        self.shell.commit_txn(
+            Producer(int(options["producer"]), int(options.get("epoch", "0"))),
+            *[parse_commit(name, options.get("metadata")) for name in names],
+            member_id=options.get("id", ""),
+            instance_id=options.get("instance"),
+            generation_id=int(options.get("gen", "-1")),
+            group_id=options.get("group", "g"),
+        )
+
+    def _end_txn(self, names: list[str], options: dict[str, str]) -> None:
+        self.shell.end_txn(int(options["producer"]), committed={"commit": True, "abort": False}[names[0]])
+
+    def _fetch(self, names: list[str], options: dict[str, str]) -> None:
+        """As OffsetFetch does it: `stable` asks for an error instead of an offset that may be about to change."""
+        core, group_id = self.shell.core, options.get("group", "g")
+        stable, wanted = "stable" in names, [parse_partition(name) for name in names if name != "stable"]
+        if not wanted:
+            wanted = [TopicPartition(it.topic, it.partition) for it in core.fetch_all_offsets(group_id)]
+        for partition in wanted:
+            committed = core.fetch_offset(group_id, *partition)
+            if stable and core.is_unstable(group_id, *partition):
+                self.lines.append(f"{partition} {ErrorCode.UNSTABLE_OFFSET_COMMIT.name}")
+            else:
+                self.lines.append(f"{partition} none" if committed is None else show_record(committed))
 
     def _delete_offsets(self, names: list[str], _: dict[str, str]) -> None:
         self.shell.delete_offsets(*[parse_partition(name) for name in names])
@@ -145,6 +166,11 @@ class Player:
 
     def _wait(self, names: list[str], _: dict[str, str]) -> None:
         self.shell.wait(milliseconds(names[0]))
+
+    def _compact(self, _: list[str], __: dict[str, str]) -> None:
+        before = len(self.shell.log)
+        self.shell.compact()
+        self.lines.append(f"{before - len(self.shell.log)} records less")
 
     def _crash(self, _: list[str], __: dict[str, str]) -> None:
         self.shell.crash()
@@ -169,7 +195,9 @@ class Player:
         self.lines += [f"{group.group_id} {group.state} {group.type} {group.protocol_type}" for group in groups]
 
     def _trace(self, outcome: Outcome) -> None:
-        self.lines += [f"write {show_record(record)}" for record in outcome.records]
+        producer = outcome.producer
+        owner = "" if producer is None else f" (transaction of {producer.producer_id}/{producer.producer_epoch})"
+        self.lines += [f"write {show_record(record)}{owner}" for record in outcome.records]
         self.lines += [f"reply {reply.token}: {show_result(reply.result)}" for reply in outcome.replies]
         self.lines += [show_timer(change, self.shell.steady_ms) for change in outcome.timers]
 

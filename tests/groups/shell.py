@@ -3,10 +3,20 @@
 import struct
 from collections.abc import Callable
 from itertools import count
+from typing import NamedTuple
 
 from ottla.errors import ErrorCode
 from ottla.groups import records
-from ottla.groups.commands import Commit, Join, LeavingMember, PartitionCommit, Protocol, Sync
+from ottla.groups.commands import (
+    Commit,
+    Join,
+    LeavingMember,
+    PartitionCommit,
+    Producer,
+    Protocol,
+    Sync,
+    TxnCommit,
+)
 from ottla.groups.coordinator import GroupCore
 from ottla.groups.effects import Now, Outcome, Reply, SetTimer, TimerKey
 from ottla.groups.parameters import GroupParameters
@@ -27,12 +37,27 @@ def protocols(*names: str, topics: tuple[str, ...] = ("clicks",)) -> tuple[Proto
     return tuple(Protocol(name, subscription(*topics)) for name in names)
 
 
+class Logged(NamedTuple):
+    """A record, and the producer of its batch if that is a transactional one."""
+
+    key: bytes
+    value: bytes | None
+    producer: Producer | None = None
+
+
+class End(NamedTuple):
+    """A control record: the end of a producer's transaction."""
+
+    producer_id: int
+    committed: bool
+
+
 class Shell:
     """Appends by encoding, so that every record that is replayed has been through the format and back."""
 
     def __init__(self, parameters: GroupParameters | None = None) -> None:
         self.parameters = parameters or GroupParameters()
-        self.log: list[tuple[bytes, bytes | None]] = []
+        self.log: list[Logged | End] = []
         self.steady_ms = 0
         self.timers: dict[TimerKey, int] = {}
         self.replies: dict[object, Result] = {}
@@ -61,7 +86,7 @@ class Shell:
                 outcome = self.core.append_failed(outcome, error, self.now)
                 assert not outcome.records
             else:
-                self.log += [records.encode(record) for record in outcome.records]
+                self.log += [Logged(*records.encode(record), outcome.producer) for record in outcome.records]
                 self.core.written(outcome)
         for change in outcome.timers:
             if isinstance(change, SetTimer):
@@ -95,14 +120,23 @@ class Shell:
         self.timers.clear()
         self.asked = [token for token in self.asked if token in self.replies]
         self.core = self._new_core()
-        for record in self.stored():
-            self.core.replay(record)
+        self.replay_log(self.core)
         self.perform(self.core.on_loaded(self.now))
 
+    def replay_log(self, core: GroupCore) -> None:
+        for entry in self.log:
+            if isinstance(entry, End):
+                core.replay_end_txn(entry.producer_id, committed=entry.committed)
+            else:
+                core.replay(decode(entry), None if entry.producer is None else entry.producer.producer_id)
+
+    def compact(self) -> None:
+        """What is left is, of each key, the last record that was not aborted, unless that is a tombstone; the cleaner
+        stops where the first open transaction begins."""
+        self.log = compacted(self.log)
+
     def stored(self) -> list[Record]:
-        decoded = [records.decode(key, value) for key, value in self.log]
-        assert None not in decoded
-        return [record for record in decoded if record is not None]
+        return [decode(entry) for entry in self.log if isinstance(entry, Logged)]
 
     @property
     def waiting(self) -> list[int]:
@@ -178,6 +212,24 @@ class Shell:
         self.perform(self.core.commit_offsets(token, command, self.now))
         return token
 
+    def commit_txn(
+        self,
+        producer: Producer,
+        *partitions: PartitionCommit,
+        member_id: str = "",
+        instance_id: str | None = None,
+        generation_id: int = -1,
+        group_id: str = "g",
+    ) -> int:
+        token = self.token()
+        command = TxnCommit(group_id, producer, partitions, member_id, instance_id, generation_id)
+        self.perform(self.core.commit_txn_offsets(token, command, self.now))
+        return token
+
+    def end_txn(self, producer_id: int, *, committed: bool) -> None:
+        self.log.append(End(producer_id, committed))
+        self.core.replay_end_txn(producer_id, committed=committed)
+
     def delete_offsets(self, *partitions: TopicPartition, group_id: str = "g") -> int:
         token = self.token()
         self.perform(self.core.delete_offsets(token, group_id, partitions))
@@ -201,3 +253,35 @@ class Shell:
         for member in reversed(members):
             self.sync(member, 1, {name: name.encode() for name in members}, group_id=group_id)
         return members
+
+
+def decode(entry: Logged) -> Record:
+    record = records.decode(entry.key, entry.value)
+    assert record is not None
+    return record
+
+
+def compacted(log: list[Logged | End]) -> list[Logged | End]:
+    ends: dict[int, bool] = {}
+    aborted: set[int] = set()
+    stable_end = len(log)
+    for position, entry in reversed(list(enumerate(log))):
+        if isinstance(entry, End):
+            ends[entry.producer_id] = entry.committed
+        elif entry.producer is not None:
+            committed = ends.get(entry.producer.producer_id)
+            if committed is None:
+                stable_end = position
+            elif not committed:
+                aborted.add(position)
+    newest: dict[bytes, int] = {}
+    for position, entry in enumerate(log[:stable_end]):
+        if isinstance(entry, Logged) and position not in aborted:
+            newest[entry.key] = position
+    return [
+        entry
+        for position, entry in enumerate(log)
+        if isinstance(entry, End)
+        or position >= stable_end
+        or (newest.get(entry.key) == position and entry.value is not None)
+    ]

@@ -1,9 +1,11 @@
 """What the traces do not say: the order of calls, the limits, and offsets by topic id."""
 
+from collections.abc import Callable
+
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.groups.commands import PartitionCommit, Protocol
+from ottla.groups.commands import Commit, PartitionCommit, Producer, Protocol, TxnCommit
 from ottla.groups.coordinator import MAX_PORTION
 from ottla.groups.effects import Now, Outcome, Reply, TimerKey, TimerKind, response_error
 from ottla.groups.parameters import GroupParameters
@@ -18,7 +20,7 @@ from ottla.groups.results import (
     Result,
     SyncResult,
 )
-from ottla.model import TopicId, TopicPartition
+from ottla.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 from tests.groups.shell import WALL_START_MS, Shell, protocols, subscription
 
 OLD_TOPIC = TopicId(b"o" * 16)
@@ -51,6 +53,8 @@ def test_a_command_must_not_overtake_the_records_of_the_last_one() -> None:
         core.timer_fired(TimerKey(TimerKind.JOIN, "g"), shell.now)
     with pytest.raises(RuntimeError, match="not the records of the last command"):
         core.append_failed(Outcome(), ErrorCode.KAFKA_STORAGE_ERROR, shell.now)
+    with pytest.raises(RuntimeError, match="neither written nor given up"):
+        core.replay_end_txn(7, committed=True)
     assert core.fetch_offset("g", "clicks", 0) is not None
     core.written(outcome)
     assert core.fetch_offset("g", "clicks", 0) is None
@@ -85,6 +89,7 @@ def test_a_reply_that_rests_on_nothing_is_refused(result: Result, failed: Result
         (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
         (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.NETWORK_EXCEPTION, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
         (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
         (ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
         (ErrorCode.INVALID_FETCH_SIZE, ErrorCode.UNKNOWN_SERVER_ERROR),
@@ -128,6 +133,75 @@ def test_a_commit_keeps_all_it_was_given() -> None:
     assert shell.core.fetch_offset("g", "clicks", 3) == OffsetCommitted(
         "g", "clicks", 3, 42, 7, "note", WALL_START_MS + 50, -1, NEW_TOPIC
     )
+
+
+def test_a_transactional_commit_keeps_all_it_was_given() -> None:
+    shell = Shell()
+    shell.steady_ms = 50
+    shell.commit_txn(Producer(7, 3), PartitionCommit("clicks", 3, 42, 9, "note", NEW_TOPIC))
+    shell.steady_ms = 80
+    shell.end_txn(7, committed=True)
+    shell.crash()
+    assert shell.core.fetch_offset("g", "clicks", 3) == OffsetCommitted(
+        "g", "clicks", 3, 42, 9, "note", WALL_START_MS + 50, -1, NEW_TOPIC
+    )
+
+
+def test_the_records_of_a_transactional_commit_and_no_others_belong_to_the_producer() -> None:
+    shell = Shell()
+    producer = Producer(7, 3)
+    outcome = shell.core.commit_txn_offsets("token", TxnCommit("g", producer, [PartitionCommit("t", 0, 5)]), shell.now)
+    assert outcome.records
+    assert outcome.producer == producer
+    shell.perform(outcome)
+    others: list[Callable[[], Outcome]] = [
+        lambda: shell.core.commit_offsets("token", Commit("g", [PartitionCommit("t", 0, 5)]), shell.now),
+        lambda: shell.core.delete_offsets("token", "g", [TopicPartition("t", 0)]),
+        lambda: shell.core.delete_groups("token", ["g"]),
+    ]
+    for command in others:
+        outcome = command()
+        assert outcome.records
+        assert outcome.producer is None
+        shell.core.written(outcome)
+
+
+def test_a_tombstone_takes_effect_at_once_in_whatever_batch_it_stands() -> None:
+    core = loaded(OffsetCommitted("g", "clicks", 0, 5)).core
+    core.replay(OffsetRemoved("g", "clicks", 0), 7)
+    assert core.fetch_all_offsets("g") == []
+
+
+def test_pending_offsets_outlive_a_group_that_was_removed_without_them() -> None:
+    core = loaded(stored(subscription("clicks"))).core
+    core.replay(OffsetCommitted("g", "clicks", 0, 5), 7)
+    core.replay(GroupRemoved("g"))
+    assert core.describe("g").state == "Empty"
+    assert core.is_unstable("g", "clicks", 0)
+    core.replay_end_txn(7, committed=True)
+    assert [it.offset for it in core.fetch_all_offsets("g")] == [5]
+
+
+def test_a_partition_can_be_loaded_again_after_it_was_unloaded() -> None:
+    shell = Shell()
+    shell.commit_txn(Producer(7, 0), PartitionCommit("clicks", 0, 5))
+    shell.end_txn(7, committed=True)
+    shell.commit_txn(Producer(7, 0), PartitionCommit("clicks", 1, 6))
+    shell.core.unload(shell.now)
+    assert shell.core.groups == {}
+    shell.replay_log(shell.core)
+    assert [it.partition for it in shell.core.fetch_all_offsets("g")] == [0]
+    assert shell.core.is_unstable("g", "clicks", 1)
+
+
+def test_a_pending_offset_belongs_to_the_topic_not_to_its_name() -> None:
+    shell = loaded(OffsetCommitted("g", "clicks", 0, 1, topic_id=NEW_TOPIC))
+    for partition, topic_id in ((1, OLD_TOPIC), (2, NEW_TOPIC), (3, ZERO_TOPIC_ID)):
+        shell.commit_txn(Producer(7, 0), PartitionCommit("clicks", partition, 5, topic_id=topic_id))
+    outcome = shell.perform(shell.core.on_topics_deleted({"clicks": OLD_TOPIC}))
+    assert outcome.records == [OffsetRemoved("g", "clicks", 1), OffsetRemoved("g", "clicks", 3)]
+    shell.end_txn(7, committed=True)
+    assert [it.partition for it in shell.core.fetch_all_offsets("g")] == [0, 2]
 
 
 def test_an_offset_belongs_to_the_topic_not_to_its_name() -> None:

@@ -1,60 +1,37 @@
-"""Any interleaving of commands, timeouts, failed appends and crashes keeps what a group promises."""
+"""Any interleaving of commands, transactions, timeouts, failed appends and crashes keeps what a group promises."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from ottla.errors import ErrorCode
-from ottla.groups.commands import LeavingMember, PartitionCommit, Protocol
-from ottla.groups.coordinator import GroupCore
+from ottla.groups.commands import LeavingMember, Protocol
 from ottla.groups.effects import TimerKey, TimerKind
-from ottla.groups.group import Group
 from ottla.groups.parameters import GroupParameters
-from ottla.groups.records import GroupRemoved, GroupStored
-from ottla.groups.results import CommitResult, JoinResult
+from ottla.groups.results import JoinResult
 from ottla.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
-from ottla.model import ZERO_TOPIC_ID, TopicPartition
-from tests.groups.shell import Shell, protocols
+from tests.groups.shell import protocols
+from tests.groups.test_offset_interleavings import GROUP, OffsetInterleavings, picks
 
-GROUP = "g"
 OFFERS = [
     protocols("range"),
     protocols("range", "sticky", "range"),
     protocols("sticky", "range", topics=("views",)),
 ]
-PARTITIONS = [TopicPartition("clicks", 0), TopicPartition("clicks", 1), TopicPartition("views", 0)]
 
 offers = st.sampled_from(OFFERS)
 instances = st.sampled_from([None, None, "one", "two"])
 sessions = st.sampled_from([6_000, 20_000])
 rebalances = st.sampled_from([7_000, 30_000])
-partitions = st.sampled_from(PARTITIONS)
-picks = st.integers(0, 7)
 
 
-class Interleavings(RuleBasedStateMachine):
+class Interleavings(OffsetInterleavings):
     @initialize(delay=st.sampled_from([0, 3_000]), size=st.sampled_from([2, 100]), members=st.integers(0, 3))
     def start(self, delay: int, size: int, members: int) -> None:
-        self.shell = Shell(GroupParameters(group_initial_rebalance_delay_ms=delay, group_max_size=size))
-        self.member_ids: list[tuple[str, str | None]] = []
-        self.committed: dict[TopicPartition, int] = {}
-        self.last_generation = 0
+        self.begin(GroupParameters(group_initial_rebalance_delay_ms=delay, group_max_size=size))
         for _ in range(members):
             self.join(None, OFFERS[0], 20_000, 30_000, 3)
         self.settle()
-
-    @property
-    def group(self) -> Group | None:
-        return self.shell.core.groups.get(GROUP)
-
-    def pick_member(self, pick: int) -> tuple[str, str | None]:
-        """A member of the group if there is one, else (or sometimes) one that was, or never was."""
-        group = self.group
-        members = list(group.members.values()) if group else []
-        if members and pick < 6:
-            member = members[pick % len(members)]
-            return member.member_id, member.group_instance_id
-        return self.member_ids[pick % len(self.member_ids)] if self.member_ids else ("nobody-0", None)
 
     @rule(instance=instances, offer=offers, session=sessions, rebalance=rebalances, version=st.sampled_from([3, 8, 9]))
     def join(
@@ -128,36 +105,6 @@ class Interleavings(RuleBasedStateMachine):
         self.shell.leave(LeavingMember("" if by_instance and instance else member_id, instance))
         assert self.group is None or member_id not in self.group.members
 
-    @rule(pick=picks, partition=partitions, offset=st.integers(0, 99), anonymous=st.booleans())
-    def commit(self, pick: int, partition: TopicPartition, offset: int, anonymous: bool) -> None:
-        group = self.group
-        member_id, instance = ("", None) if anonymous else self.pick_member(pick)
-        token = self.shell.commit(
-            PartitionCommit(*partition, offset),
-            member_id=member_id,
-            instance_id=instance,
-            generation_id=-1 if anonymous or group is None else group.generation,
-        )
-        result = self.shell.replies[token]
-        assert isinstance(result, CommitResult)
-        if result.errors == (ErrorCode.NONE,):
-            self.committed[partition] = offset
-
-    @rule(what=st.sampled_from(["offset", "group", "expired", "topic"]), partition=partitions)
-    def delete(self, what: str, partition: TopicPartition) -> None:
-        match what:
-            case "offset":
-                self.shell.delete_offsets(partition)
-            case "group":
-                self.shell.delete_groups(GROUP)
-            case "expired":
-                self.shell.expire_offsets()
-            case "topic":
-                self.shell.perform(self.shell.core.on_topics_deleted({partition.topic: ZERO_TOPIC_ID}))
-        # What deletions do is checked elsewhere; here it is enough that what they leave stays.
-        left = {(it.topic, it.partition) for it in self.shell.core.fetch_all_offsets(GROUP)}
-        self.committed = {where: offset for where, offset in self.committed.items() if where in left}
-
     @rule(duration_ms=st.sampled_from([0, 1_000, 6_000, 40_000]))
     def wait(self, duration_ms: int) -> None:
         self.shell.wait(duration_ms)
@@ -166,31 +113,6 @@ class Interleavings(RuleBasedStateMachine):
     @rule()
     def next_timer(self) -> None:
         self.shell.fire_next()
-
-    @rule(error=st.sampled_from([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER]))
-    def next_append_fails(self, error: ErrorCode) -> None:
-        self.shell.next_append_error = error
-
-    @rule()
-    def crash(self) -> None:
-        before = self.group
-        durable = describe(before) if before is not None and before.state in (STABLE, EMPTY) else None
-        ahead = before is not None and before.generation != self.stored_generation()
-        self.last_generation = self.stored_generation()
-        self.shell.crash()
-        # A failed append of an empty generation leaves memory one generation ahead of the log.
-        if durable is not None and not ahead:
-            assert self.group is not None
-            assert describe(self.group) == durable
-
-    def stored_generation(self) -> int:
-        generation = 0
-        for record in self.shell.stored():
-            if isinstance(record, GroupStored):
-                generation = record.generation
-            elif isinstance(record, GroupRemoved):
-                generation = 0
-        return generation
 
     @invariant()
     def generation_never_goes_back(self) -> None:
@@ -249,13 +171,6 @@ class Interleavings(RuleBasedStateMachine):
         assert (TimerKey(TimerKind.JOIN, GROUP) in timers) == (group.state is PREPARING_REBALANCE)
         assert (TimerKey(TimerKind.SYNC, GROUP) in timers) == bool(group.pending_sync)
 
-    @invariant()
-    def committed_offsets_survive(self) -> None:
-        expected = sorted((*where, offset) for where, offset in self.committed.items())
-        for core in (self.shell.core, reloaded(self.shell)):
-            offsets = core.fetch_all_offsets(GROUP)
-            assert sorted((it.topic, it.partition, it.offset) for it in offsets) == expected
-
     def teardown(self) -> None:
         """Left alone, every group comes to rest and every request to an answer."""
         if not hasattr(self, "shell"):
@@ -267,31 +182,7 @@ class Interleavings(RuleBasedStateMachine):
         assert not self.shell.timers
         assert not self.shell.waiting
         assert self.group is None or self.group.state is EMPTY
-
-
-def describe(group: Group) -> tuple[object, ...]:
-    """All that is durable."""
-    members = {
-        member.member_id: (
-            member.group_instance_id,
-            member.client_id,
-            member.client_host,
-            member.session_timeout_ms,
-            member.rebalance_timeout_ms,
-            member.metadata(group.protocol),
-            member.assignment,
-        )
-        for member in group.members.values()
-    }
-    durable = (group.state, group.state_timestamp_ms, group.generation, group.protocol_type, group.protocol)
-    return (*durable, group.leader, group.subscribed_topics, members, list(group.offsets))
-
-
-def reloaded(shell: Shell) -> GroupCore:
-    core = GroupCore(shell.parameters, lambda: "never")
-    for record in shell.stored():
-        core.replay(record)
-    return core
+        super().teardown()
 
 
 TestInterleavings = Interleavings.TestCase

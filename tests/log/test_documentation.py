@@ -9,6 +9,7 @@ from ottla.log.epochs import LeaderEpochs
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, whole_entries
 from ottla.log.properties import DirectoryIdentity, read_identity, read_topic_id, write_identity, write_topic_id
 from ottla.log.snapshot import decode_snapshot, encode_snapshot
+from ottla.log.transaction_index import TransactionIndex
 from ottla.model import TopicPartition
 from tests.log.fault_disk import FaultDisk
 
@@ -69,6 +70,14 @@ def test_index(kind: str, entry: object, expected: list[tuple[int, int]]) -> Non
     data = example_bytes(kind)
     assert list(whole_entries(chosen, data)) == expected
     assert b"".join(chosen.pack(*pair) for pair in expected) == data
+
+
+def test_transaction_index() -> None:
+    disk = FaultDisk()
+    disk.replace_bytes("/index", example_bytes("txnindex"))
+    index = TransactionIndex(disk, "/index", 60, new=False)
+    index.load()
+    assert index.collect(66, 79) == ([(1, 66, 78, 68)], False)
 
 
 def test_snapshot() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.env.disk import OsDisk
 from ottla.log.config import LogConfig
-from tests.log.world import NOW_MS, append, batch, new_log
+from tests.log.world import NOW_MS, append, append_in_transaction, batch, end_transaction, new_log
 
 JARS = os.environ.get("KAFKA_JARS", "")
 
@@ -39,11 +39,13 @@ def written(directory_path: Path) -> tuple[list[Path], int]:
     return sorted(path for path in (directory_path / "clicks-0").iterdir() if path.name[:20].isdecimal()), end
 
 
+TOOL = ["java", "-cp", f"{JARS}/*", "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files"]
+
+
 def test_dump_log_finds_nothing_wrong(tmp_path: Path) -> None:
     files, end = written(tmp_path)
     assert {path.suffix for path in files} == {".log", ".index", ".timeindex", ".snapshot"}
-    tool = ["java", "-cp", f"{JARS}/*", "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files"]
-    dump = subprocess.run([*tool, ",".join(map(str, files))], capture_output=True, text=True, check=True)
+    dump = subprocess.run([*TOOL, ",".join(map(str, files))], capture_output=True, text=True, check=True)
     # With --deep-iteration the tool complains of the first record of every segment but the one at 0.
     bases = [str(int(path.stem)) for path in files if path.suffix == ".log"]
     complaints = [
@@ -56,3 +58,28 @@ def test_dump_log_finds_nothing_wrong(tmp_path: Path) -> None:
     assert offsets == list(range(end))
     assert not [line for line in lines if "isvalid: false" in line]
     assert [line for line in lines if line.startswith("producerId: 4 producerEpoch: 1 ")]
+
+
+def test_dump_log_reads_transactions(tmp_path: Path) -> None:
+    directory, log = new_log(OsDisk(), path=str(tmp_path))
+    append_in_transaction(log, 4, 0, 2)
+    append_in_transaction(log, 5, 0)
+    assert end_transaction(log, 4, committed=False, coordinator_epoch=6) == 3
+    assert end_transaction(log, 5, committed=True, epoch=1, coordinator_epoch=6, version=2) == 4
+    append_in_transaction(log, 5, 0, epoch=1)
+    directory.close()
+    files = sorted(path for path in (tmp_path / "clicks-0").iterdir() if path.name[:20].isdecimal())
+    assert {path.suffix for path in files} == {".log", ".index", ".timeindex", ".txnindex", ".snapshot"}
+    dump = subprocess.run([*TOOL, ",".join(map(str, files))], capture_output=True, text=True, check=True)
+    lines = dump.stdout.splitlines()
+    assert [line for line in lines if "lastStableOffset" in line] == [
+        "version: 0 producerId: 4 firstOffset: 0 lastOffset: 3 lastStableOffset: 2"
+    ]
+    assert ["endTxnMarker: ABORT coordinatorEpoch: 6" in line for line in lines if line.startswith("| offset: 3 ")] == [
+        True
+    ]
+    assert [
+        "endTxnMarker: COMMIT coordinatorEpoch: 6" in line for line in lines if line.startswith("| offset: 4 ")
+    ] == [True]
+    open_transactions = [line for line in lines if line.startswith("producerId: 5 producerEpoch: 1 ")]
+    assert ["currentTxnFirstOffset: OptionalLong[5]" in line for line in open_transactions] == [True]

@@ -3,6 +3,7 @@
 import errno
 import random
 from bisect import bisect_right
+from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,8 +13,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
+from ottla.log.transaction_index import AbortedTransaction
+from ottla.records.control import EndTransactionMarker, build_marker, read_marker
 from ottla.records.header import BatchHeader, read_header
 from ottla.records.reader import read_records
+from ottla.records.rewrite import assign
 from tests.log.fault_disk import FaultDisk
 from tests.log.world import CLICKS, NOW_MS, TOPIC_ID, Batch, StillClock, batch, content, open_directory
 
@@ -22,12 +26,64 @@ CONFIG = LogConfig(
 )
 
 
+IDEMPOTENT = 7
+TRANSACTIONAL = (20, 21, 22)
+
+
 class ModelBatch:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.header: BatchHeader = read_header(data)
         self.base = self.header.base_offset
         self.last = self.header.last_offset
+        self.marker = read_marker(data, self.header) if self.header.is_control else None
+
+    @property
+    def producer_id(self) -> int:
+        return self.header.producer_id
+
+
+class Ended(NamedTuple):
+    producer_id: int
+    first: int
+    last: int
+    committed: bool
+
+
+def transactions(batches: list[ModelBatch]) -> tuple[dict[int, int], list[Ended]]:
+    """Where each transaction that is open begins, by producer, and those that are not open any more."""
+    begun: dict[int, int] = {}
+    ended: list[Ended] = []
+    for item in batches:
+        if item.marker is not None:
+            first = begun.pop(item.producer_id, None)
+            if first is not None:
+                ended.append(Ended(item.producer_id, first, item.base, item.marker.committed))
+        elif item.header.is_transactional:
+            begun.setdefault(item.producer_id, item.base)
+    return begun, ended
+
+
+def unstable(batches: list[ModelBatch], high_watermark: int) -> int:
+    """The first offset that a reader of committed records may not see, however it is found."""
+    begun, ended = transactions(batches)
+    undecided = [*begun.values(), *(each.first for each in ended if each.last >= high_watermark)]
+    return min([high_watermark, *undecided])
+
+
+def read_committed(batches: list[ModelBatch], aborted: list[AbortedTransaction]) -> list[int]:
+    """The batches that a consumer gives to the application, by base offset, given what a broker says was aborted."""
+    waiting = sorted(aborted, key=lambda each: each.first_offset)
+    skipped: set[int] = set()
+    seen = []
+    for item in batches:
+        while waiting and waiting[0].first_offset <= item.last:
+            skipped.add(waiting.pop(0).producer_id)
+        if item.marker is not None:
+            skipped.discard(item.producer_id)
+        elif not (item.header.is_transactional and item.producer_id in skipped):
+            seen.append(item.base)
+    return seen
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -44,6 +100,9 @@ class LogMachine(RuleBasedStateMachine):
         """Everything below is on disk, as far as the log has said so."""
         self.epoch = 0
         self.sequence = 0
+        self.high_watermark = 0
+        self.producer_epochs = dict.fromkeys(TRANSACTIONAL, 0)
+        self.sequences = dict.fromkeys(TRANSACTIONAL, 0)
         self.directory = open_directory(self.disk, self.clock, config=CONFIG)
         self.log: Log = self.directory.create_log(CLICKS, TOPIC_ID, CONFIG)
 
@@ -53,7 +112,10 @@ class LogMachine(RuleBasedStateMachine):
         if not idempotent:
             return batch([NOW_MS + at for at in timestamps])
         return batch(
-            [NOW_MS + at for at in timestamps], producer_id=7, producer_epoch=self.epoch, base_sequence=self.sequence
+            [NOW_MS + at for at in timestamps],
+            producer_id=IDEMPOTENT,
+            producer_epoch=self.epoch,
+            base_sequence=self.sequence,
         )
 
     @rule(timestamps=st.lists(st.integers(0, 100_000), min_size=1, max_size=8), idempotent=st.booleans())
@@ -64,15 +126,99 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.end_offset == self.end + len(timestamps)
         self._appended(item)
 
-    @rule(sizes=st.lists(st.integers(1, 4), min_size=2, max_size=4), gap=st.integers(0, 3))
-    def append_as_follower(self, sizes: list[int], gap: int) -> None:
+    def _in_transaction(self, producer_id: int, count: int, base_offset: int = 0) -> Batch:
+        return batch(
+            count,
+            producer_id=producer_id,
+            producer_epoch=self.producer_epochs[producer_id],
+            base_sequence=self.sequences[producer_id],
+            base_offset=base_offset,
+            leader_epoch=self.epoch,
+            transactional=True,
+        )
+
+    @rule(producer_id=st.sampled_from(TRANSACTIONAL), count=st.integers(1, 4))
+    def append_in_transaction(self, producer_id: int, count: int) -> None:
+        item = self._in_transaction(producer_id, count)
+        begun, _ = transactions([item for item in self.batches if item.last >= self.start])
+        if producer_id not in begun and self.start == 0:
+            with pytest.raises(KafkaError) as error:
+                self.log.append(item.view, item.header, self.epoch)
+            assert error.value.code == ErrorCode.INVALID_TXN_STATE
+        guard = self.log.begin_verification(
+            producer_id, item.header.base_sequence, item.header.producer_epoch, supports_epoch_bump=False
+        )
+        assert self.log.append_in_transaction(item.view, item.header, self.epoch, guard) is None
+        self._appended(item)
+
+    def _next_marker(self, producer_id: int, committed: bool, version: int) -> EndTransactionMarker:
+        epoch = self.producer_epochs[producer_id] + (1 if version == 2 else 0)
+        return EndTransactionMarker(producer_id, epoch, 0, committed)
+
+    @rule(producer_id=st.sampled_from(TRANSACTIONAL), committed=st.booleans(), version=st.sampled_from([1, 2]))
+    def end_transaction(self, producer_id: int, committed: bool, version: int) -> None:
+        marker = self._next_marker(producer_id, committed, version)
+        offset = self.log.append_marker(
+            marker,
+            self.epoch,
+            self.clock.now_ms,
+            transaction_version=version,
+            high_watermark=self.high_watermark,
+        )
+        assert offset == self.end
+        self._appended(self._stored_marker(marker, offset))
+
+    def _stored_marker(self, marker: EndTransactionMarker, offset: int) -> Batch:
+        data = build_marker(marker, self.clock.now_ms)
+        assign(data, read_header(data), offset, self.epoch)
+        return Batch(memoryview(data), read_header(data))
+
+    @rule(
+        producer_id=st.sampled_from(TRANSACTIONAL),
+        committed=st.booleans(),
+        room=st.integers(0, 77),
+        after_index=st.booleans(),
+    )
+    def marker_on_a_full_disk(self, producer_id: int, committed: bool, room: int, after_index: bool) -> None:
+        marker = self._next_marker(producer_id, committed, 2)
+        begun, _ = transactions(self.batches)
+        self.disk.room = room + (
+            34 if after_index and not committed and producer_id in begun and self.start == 0 else 0
+        )
+        with pytest.raises(OSError, match="No space left"):
+            self.log.append_marker(
+                marker,
+                self.epoch,
+                self.clock.now_ms,
+                transaction_version=2,
+                high_watermark=self.high_watermark,
+            )
+        self.disk.room = None
+
+    @rule(
+        kinds=st.lists(
+            st.tuples(st.sampled_from(["plain", "data", "commit", "abort"]), st.integers(1, 4)), min_size=2, max_size=4
+        ),
+        producer_id=st.sampled_from(TRANSACTIONAL),
+        gap=st.integers(0, 3),
+    )
+    def append_as_follower(self, kinds: list[tuple[str, int]], producer_id: int, gap: int) -> None:
         offset = self.end + gap
         parts = []
-        for count in sizes:
-            parts.append(batch(count, base_offset=offset, leader_epoch=self.epoch))
-            offset += count
+        sequences, epochs = dict(self.sequences), dict(self.producer_epochs)
+        for kind, count in kinds:
+            if kind == "plain":
+                part = batch(count, base_offset=offset, leader_epoch=self.epoch)
+            elif kind == "data":
+                part = self._in_transaction(producer_id, count, offset)
+            else:
+                part = self._stored_marker(self._next_marker(producer_id, kind == "commit", 2), offset)
+            self._account(part.header)
+            parts.append(part)
+            offset = part.header.next_offset
+        self.sequences, self.producer_epochs = sequences, epochs
         data = bytearray(b"".join(part.view for part in parts))
-        self.log.append_as_follower(memoryview(data), [part.header for part in parts])
+        self.log.append_as_follower(memoryview(data), [part.header for part in parts], self.high_watermark)
         for part in parts:
             self._appended(part)
 
@@ -80,10 +226,23 @@ class LogMachine(RuleBasedStateMachine):
         stored = ModelBatch(bytes(item.view))
         self.batches.append(stored)
         self.end = stored.last + 1
-        if stored.header.producer_id >= 0:
-            self.sequence += stored.header.record_count
+        self._account(item.header)
 
-    @precondition(lambda self: self.batches and self.batches[-1].header.producer_id >= 0)
+    def _account(self, header: BatchHeader) -> None:
+        """What the producer goes on with after a batch."""
+        if header.producer_id == IDEMPOTENT:
+            self.sequence += header.record_count
+        elif header.is_control and header.producer_epoch > self.producer_epochs[header.producer_id]:
+            self.producer_epochs[header.producer_id] = header.producer_epoch
+            self.sequences[header.producer_id] = 0
+        elif header.is_transactional and not header.is_control:
+            self.sequences[header.producer_id] += header.record_count
+
+    @rule(data=st.data())
+    def advance_high_watermark(self, data: st.DataObject) -> None:
+        self.high_watermark = data.draw(st.integers(self.high_watermark, self.end))
+
+    @precondition(lambda self: self.batches and self.batches[-1].producer_id == IDEMPOTENT)
     @rule()
     def append_again(self) -> None:
         last = self.batches[-1]
@@ -137,8 +296,7 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.end_offset <= offset
         self._cut(self.log.end_offset)
         assert [item.base for item in self.batches] == [item.base for item in kept]
-        self.epoch += 1
-        self.sequence = 0
+        self._new_epochs()
         # A truncation that is not synced may be undone by a power loss, as any change.
         self.sync()
 
@@ -147,6 +305,15 @@ class LogMachine(RuleBasedStateMachine):
         self.end = end
         self.start = min(self.start, end)
         self.synced = min(self.synced, end)
+
+    def _new_epochs(self) -> None:
+        """The log may have forgotten something: everybody begins anew. All that is left is committed."""
+        self.epoch += 1
+        self.sequence = 0
+        for producer_id in TRANSACTIONAL:
+            self.producer_epochs[producer_id] += 1
+            self.sequences[producer_id] = 0
+        self.high_watermark = self.end
 
     @rule(data=st.data())
     def read(self, data: st.DataObject) -> None:
@@ -210,6 +377,7 @@ class LogMachine(RuleBasedStateMachine):
         self._open()
         assert (self.log.log_start_offset, self.log.end_offset) == (self.start, self.end)
         self.synced = self.end
+        self._new_epochs()
 
     @rule()
     def kill_and_open(self) -> None:
@@ -217,6 +385,7 @@ class LogMachine(RuleBasedStateMachine):
         self._open()
         assert self.log.end_offset == self.end
         self._start_may_fall_back()
+        self._new_epochs()
 
     @rule(seed=st.integers(0, 2**32))
     def lose_power_and_open(self, seed: int) -> None:
@@ -225,6 +394,7 @@ class LogMachine(RuleBasedStateMachine):
         assert self.synced <= self.log.end_offset <= self.end
         self._cut(self.log.end_offset)
         self._start_may_fall_back()
+        self._new_epochs()
         # What was recovered need not be on disk: another crash may take it, down to what was known to be synced.
 
     def _open(self) -> None:
@@ -233,8 +403,6 @@ class LogMachine(RuleBasedStateMachine):
             assert self.synced == 0, "the whole log is gone, although some of it was synced"
             self.directory.create_log(CLICKS, TOPIC_ID, CONFIG)
         self.log = self.directory.logs[CLICKS]
-        self.sequence = 0
-        self.epoch += 1
 
     def _start_may_fall_back(self) -> None:
         """The log start is written down now and then; until it is, a crash undoes it."""
@@ -258,6 +426,43 @@ class LogMachine(RuleBasedStateMachine):
             found += content(read)
             offset = read.next_offset
         assert found == b"".join(item.data for item in self.batches if item.last >= self.start)
+
+    @invariant()
+    def transactions_agree(self) -> None:
+        """Records before the log start may be forgotten or not, and with them a transaction that has no others."""
+        self.high_watermark = max(self.high_watermark, self.start)
+        visible = [item for item in self.batches if item.last >= self.start]
+        stable = self.log.last_stable_offset(self.high_watermark)
+        assert max(unstable(self.batches, self.high_watermark), self.start) <= stable
+        assert stable <= max(unstable(visible, self.high_watermark), self.start)
+        if self.start == 0:
+            begun, _ = transactions(self.batches)
+            assert {
+                producer.producer_id: producer.transaction_start
+                for producer in self.log.producers.active()
+                if producer.transaction_start >= 0
+            } == begun
+
+    @rule(data=st.data())
+    def read_what_is_committed(self, data: st.DataObject) -> None:
+        stable = self.log.last_stable_offset(self.high_watermark)
+        offset = data.draw(st.integers(self.start, max(self.start, stable)))
+        limit = data.draw(st.integers(offset, max(offset, stable)))
+        found = self.log.aborted_transactions(offset, limit)
+        _, ended = transactions(self.batches)
+        aborted = [each for each in ended if not each.committed and each.last >= offset and each.first < limit]
+        if self.start == 0:
+            assert [each[:3] for each in found] == [each[:3] for each in aborted]
+        read = [item for item in self.batches if item.last >= offset and item.last < limit]
+        expected = [
+            item.base
+            for item in read
+            if item.marker is None
+            and not any(
+                item.producer_id == each.producer_id and each.first <= item.base < each.last for each in aborted
+            )
+        ]
+        assert read_committed(read, found) == expected
 
 
 LogMachine.TestCase.settings = settings(

@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.producers import REMEMBERED_BATCHES, AppendedBatch, Producers
-from ottla.records.format import MAX_SEQUENCE
+from ottla.records.control import EndTransactionMarker
+from ottla.records.format import MAX_SEQUENCE, TRANSACTIONAL_FLAG
 from ottla.records.header import BatchHeader
 from tests.log.world import NOW_MS, batch
 
@@ -121,13 +122,8 @@ def test_idle_producers_expire() -> None:
     assert [producer.producer_id for producer in producers.active()] == [2]
 
 
-def test_batches_without_a_producer_and_control_batches_are_let_through() -> None:
-    producers = Producers(DAY_MS)
-    marker = header(-1)._replace(attributes=0x30)
-    assert producers.check(batch().header) is None
-    assert producers.check(marker) is None
-    producers.update(marker, 0)
-    assert producers.active() == []
+def test_batches_without_a_producer_are_let_through() -> None:
+    assert Producers(DAY_MS).check(batch().header) is None
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 6)), max_size=60))
@@ -174,3 +170,218 @@ def test_a_producer_whose_batches_are_not_found_is_kept() -> None:
     told.replace(live.active(), NOW_MS)
     told.recall([])
     assert told.check(header(4)) == (4, 10, 0, NOW_MS)
+
+
+# Transactions
+
+
+def transactional(sequence: int, count: int = 1, *, epoch: int = 0, producer_id: int = 7) -> BatchHeader:
+    return header(sequence, count, epoch=epoch, producer_id=producer_id)._replace(attributes=TRANSACTIONAL_FLAG)
+
+
+def append_verified(
+    producers: Producers, item: BatchHeader, offset: int, *, bump: bool = False
+) -> AppendedBatch | None:
+    guard = producers.begin_verification(
+        item.producer_id, item.base_sequence, item.producer_epoch, supports_epoch_bump=bump, now_ms=NOW_MS
+    )
+    duplicate = producers.check(item, guard)
+    if duplicate is None:
+        producers.update(item, offset)
+    return duplicate
+
+
+def marker(*, epoch: int = 0, coordinator_epoch: int = 0, committed: bool = True) -> EndTransactionMarker:
+    return EndTransactionMarker(7, epoch, coordinator_epoch, committed)
+
+
+def marker_refusal(producers: Producers, item: EndTransactionMarker, version: int) -> ErrorCode | None:
+    try:
+        producers.check_marker(item, version)
+    except KafkaError as error:
+        return error.code
+    return None
+
+
+def test_a_transaction_begins_with_its_first_batch_and_ends_with_a_marker() -> None:
+    producers = Producers(DAY_MS)
+    append_verified(producers, transactional(0, 2), 10)
+    assert producers.check(transactional(2)) is None
+    append(producers, transactional(2), 12)
+    (producer,) = producers.active()
+    assert (producer.transaction_start, producers.transactions.first_unstable) == (10, 10)
+    producers.end_transaction(marker(coordinator_epoch=3), 13, NOW_MS + 5)
+    assert (producer.transaction_start, producer.coordinator_epoch, producer.last_timestamp) == (-1, 3, NOW_MS + 5)
+    assert producer.next_sequence == 3
+
+
+def test_the_first_batch_needs_a_guard() -> None:
+    producers = Producers(DAY_MS)
+    assert refusal(producers, transactional(0)) == ErrorCode.INVALID_TXN_STATE
+    append_verified(producers, transactional(0), 10)
+    producers.end_transaction(marker(), 11, NOW_MS)
+    assert refusal(producers, transactional(1)) == ErrorCode.INVALID_TXN_STATE
+    assert producers.check(transactional(0)) == (0, 10, 0, NOW_MS), "a duplicate is one also after the transaction"
+
+
+def test_a_marker_makes_guards_worthless() -> None:
+    producers = Producers(DAY_MS)
+    guard = producers.begin_verification(7, 0, 0, supports_epoch_bump=False, now_ms=NOW_MS)
+    producers.end_transaction(marker(committed=False), 10, NOW_MS)
+    with pytest.raises(KafkaError) as error:
+        producers.check(transactional(0), guard)
+    assert error.value.code == ErrorCode.INVALID_TXN_STATE
+
+
+def test_an_open_transaction_is_not_verified_again() -> None:
+    producers = Producers(DAY_MS)
+    append_verified(producers, transactional(0), 10)
+    assert producers.begin_verification(7, 1, 0, supports_epoch_bump=True, now_ms=NOW_MS) is None
+    assert producers.begin_verification(7, 0, 1, supports_epoch_bump=True, now_ms=NOW_MS) is not None
+
+
+def test_older_epochs_are_not_verified() -> None:
+    producers = Producers(DAY_MS)
+    append_verified(producers, transactional(0, epoch=2), 10)
+    with pytest.raises(KafkaError) as error:
+        producers.begin_verification(7, 0, 1, supports_epoch_bump=True, now_ms=NOW_MS)
+    assert error.value.code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refusal(producers, transactional(0, epoch=1)) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_sequences_within_a_transaction() -> None:
+    producers = Producers(DAY_MS)
+    append_verified(producers, transactional(0, 3), 10)
+    assert refusal(producers, transactional(4)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.check(transactional(0, 3)) == (2, 12, 2, NOW_MS)
+
+
+def test_a_new_client_begins_at_zero_where_nothing_is_known_of_it() -> None:
+    producers = Producers(DAY_MS)
+    with pytest.raises(KafkaError) as error:
+        append_verified(producers, transactional(5), 0, bump=True)
+    assert error.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producers = Producers(DAY_MS)
+    assert append_verified(producers, transactional(5), 0) is None, "an old client may begin anywhere"
+
+
+def test_a_producer_in_a_transaction_writes_nothing_else() -> None:
+    producers = Producers(DAY_MS)
+    append_verified(producers, transactional(0), 10)
+    assert refusal(producers, header(1)) == ErrorCode.INVALID_TXN_STATE
+    assert refusal(producers, header(0, epoch=1)) == ErrorCode.INVALID_TXN_STATE
+    assert refusal(producers, header(5)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producers.end_transaction(marker(), 11, NOW_MS)
+    assert producers.check(header(1)) is None
+
+
+def test_offsets_of_a_group_coordinator_have_no_sequence() -> None:
+    producers = Producers(DAY_MS)
+    append_verified(producers, transactional(0), 10)
+    for offset in (11, 12):
+        assert producers.check(transactional(0), None, from_coordinator=True) is None
+        producers.update(transactional(0), offset)
+    producers.end_transaction(marker(), 13, NOW_MS)
+    with pytest.raises(KafkaError) as error:
+        producers.check(transactional(0), None, from_coordinator=True)
+    assert error.value.code == ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_marker_of_version_2_brings_a_new_epoch() -> None:
+    producers = Producers(DAY_MS)
+    append_verified(producers, transactional(0, 4), 10)
+    producers.end_transaction(marker(epoch=1), 14, NOW_MS)
+    (producer,) = producers.active()
+    assert (producer.epoch, producer.next_sequence, producer.last_sequence) == (1, 0, -1)
+    assert refusal(producers, transactional(4)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert append_verified(producers, transactional(0, epoch=1), 15, bump=True) is None
+
+
+def test_a_marker_tells_of_a_producer_that_was_not_known() -> None:
+    producers = Producers(DAY_MS)
+    assert marker_refusal(producers, marker(epoch=3), 2) is None
+    producers.end_transaction(marker(epoch=3, coordinator_epoch=9), 0, NOW_MS)
+    (producer,) = producers.active()
+    assert (producer.epoch, producer.coordinator_epoch, producer.batches) == (3, 9, [])
+    assert refusal(producers, header(1, epoch=3)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_markers_of_older_epochs_are_refused(version: int) -> None:
+    producers = Producers(DAY_MS)
+    append_verified(producers, transactional(0, epoch=2), 0)
+    assert marker_refusal(producers, marker(epoch=1), version) == ErrorCode.INVALID_PRODUCER_EPOCH
+    producers.end_transaction(marker(epoch=3, coordinator_epoch=5), 1, NOW_MS)
+    fenced = marker_refusal(producers, marker(epoch=4, coordinator_epoch=4), version)
+    assert fenced == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    older = marker(epoch=2, coordinator_epoch=4)
+    assert marker_refusal(producers, older, version) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_the_epoch_of_a_marker_depends_on_the_version() -> None:
+    """Before version 2 it was that of the records. From then on, a marker with it is that of an earlier transaction."""
+    producers = Producers(DAY_MS)
+    append_verified(producers, transactional(0), 0)
+    assert marker_refusal(producers, marker(), 1) is None
+    assert marker_refusal(producers, marker(), 2) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert marker_refusal(producers, marker(epoch=1), 2) is None
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_marker_may_come_again(version: int) -> None:
+    producers = Producers(DAY_MS)
+    append_verified(producers, transactional(0), 0)
+    last = marker(epoch=version - 1, committed=False)
+    producers.end_transaction(last, 1, NOW_MS)
+    assert marker_refusal(producers, last, version) is None
+    assert producers.aborted_by(last, 2) is None
+    producers.end_transaction(last, 2, NOW_MS)
+    assert producers.active()[0].transaction_start == -1
+
+
+def test_what_a_marker_aborts() -> None:
+    producers = Producers(DAY_MS)
+    append_verified(producers, transactional(0), 10)
+    append_verified(producers, transactional(0, producer_id=8), 11)
+    assert producers.aborted_by(marker(committed=True), 12) is None
+    assert producers.aborted_by(marker(committed=False), 12) == (7, 10, 12, 11)
+    assert producers.aborted_by(EndTransactionMarker(8, 0, 0, committed=False), 12) == (8, 11, 12, 10)
+    assert producers.aborted_by(EndTransactionMarker(9, 0, 0, committed=False), 12) is None
+
+
+def test_a_producer_whose_transaction_is_open_does_not_expire() -> None:
+    producers = Producers(DAY_MS)
+    append_verified(producers, transactional(0), 10)
+    later = NOW_MS + 10 * DAY_MS
+    assert producers.expire(later) == 0
+    producers.replace(producers.active(), later)
+    assert producers.transactions.first_unstable == 10
+    producers.end_transaction(marker(), 11, NOW_MS)
+    assert producers.expire(later) == 1
+
+
+def test_recalled_batches_leave_transactions_alone() -> None:
+    live = Producers(DAY_MS)
+    items = [transactional(number)._replace(base_offset=10 + number) for number in range(3)]
+    for item in items:
+        live.update(item, item.base_offset)
+    (producer,) = live.active()
+    del producer.batches[:-1]
+    producer.coordinator_epoch = 4
+    told = Producers(DAY_MS)
+    told.replace([producer], NOW_MS)
+    told.recall([*items, header(-1)._replace(attributes=0x30, base_offset=13)])
+    assert told.check(transactional(0)) == (0, 10, 0, NOW_MS)
+    assert (producer.transaction_start, producer.coordinator_epoch) == (10, 4)
+    assert told.transactions.first_unstable == 10
+
+
+def test_batches_before_a_new_epoch_are_not_recalled() -> None:
+    live = Producers(DAY_MS)
+    live.update(transactional(0), 10)
+    live.end_transaction(marker(epoch=1), 11, NOW_MS)
+    told = Producers(DAY_MS)
+    told.replace(live.active(), NOW_MS)
+    told.recall([transactional(0)._replace(base_offset=10)])
+    assert told.active()[0].batches == []
+    assert append_verified(told, transactional(0, epoch=1), 12) is None

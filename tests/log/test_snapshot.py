@@ -38,6 +38,13 @@ def test_only_the_last_batch_comes_back() -> None:
     ]
 
 
+def test_a_transaction_that_is_open_is_kept() -> None:
+    told = Producer(7, 2, 5, [AppendedBatch(6, 11, 1, 5)], coordinator_epoch=3, transaction_start=9)
+    (decoded,) = decode_snapshot(encode_snapshot([told]))
+    assert (decoded.coordinator_epoch, decoded.transaction_start) == (3, 9)
+    assert encode_snapshot([told]).hex().endswith("000000030000000000000009")
+
+
 def test_no_producers() -> None:
     assert decode_snapshot(encode_snapshot([])) == []
 
@@ -70,15 +77,23 @@ def test_the_newest_that_can_be_read_is_the_latest(caplog: pytest.LogCaptureFixt
     snapshots.take(10, [PRODUCER])
     snapshots.take(20, [])
     disk.open(snapshots.path(20)).truncate(5)
-    latest = snapshots.latest()
+    latest = snapshots.latest(100)
     assert latest is not None
     assert (latest[0], len(latest[1])) == (10, 1)
     assert "damaged" in caplog.text
     assert not disk.exists(snapshots.path(20))
 
 
+def test_later_ones_are_not_looked_at() -> None:
+    snapshots = Snapshots(FaultDisk(), "")
+    snapshots.take(10, [PRODUCER])
+    snapshots.take(20, [])
+    assert [(latest[0] if latest else None) for latest in map(snapshots.latest, (9, 10, 19, 20))] == [None, 10, 10, 20]
+    assert snapshots.offsets == (10, 20)
+
+
 def test_there_may_be_none() -> None:
-    assert Snapshots(FaultDisk(), "").latest() is None
+    assert Snapshots(FaultDisk(), "").latest(100) is None
 
 
 def test_states_that_the_log_no_longer_has_go() -> None:

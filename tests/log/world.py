@@ -10,6 +10,7 @@ from ottla.log.directory import LogDirectory
 from ottla.log.log import Log, LogRead
 from ottla.model import TopicId, TopicPartition
 from ottla.records.builder import NewRecord, build_batch
+from ottla.records.control import EndTransactionMarker
 from ottla.records.header import BatchHeader, read_header
 
 CLICKS = TopicPartition("clicks", 0)
@@ -48,6 +49,7 @@ def batch(
     base_sequence: int = -1,
     base_offset: int = 0,
     leader_epoch: int = -1,
+    transactional: bool = False,
 ) -> Batch:
     """A batch of so many records at one timestamp, or of one record for each timestamp."""
     timestamps = [timestamp] * records if isinstance(records, int) else records
@@ -58,6 +60,7 @@ def batch(
         base_sequence=base_sequence,
         base_offset=base_offset,
         leader_epoch=leader_epoch,
+        transactional=transactional,
     )
     return Batch(memoryview(data), read_header(data))
 
@@ -75,6 +78,33 @@ def append(log: Log, item: Batch | None = None, leader_epoch: int = 0) -> Append
     if original is not None:
         return Appended(original.first_offset, original.last_offset, duplicate=True)
     return Appended(base_offset, log.end_offset - 1, duplicate=False)
+
+
+def append_in_transaction(log: Log, producer_id: int, sequence: int, records: int = 1, *, epoch: int = 0) -> Appended:
+    """Append a transactional batch after its verification."""
+    item = batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True)
+    guard = log.begin_verification(producer_id, sequence, epoch, supports_epoch_bump=False)
+    base_offset = log.end_offset
+    original = log.append_in_transaction(item.view, item.header, 0, guard)
+    if original is not None:
+        return Appended(original.first_offset, original.last_offset, duplicate=True)
+    return Appended(base_offset, log.end_offset - 1, duplicate=False)
+
+
+def end_transaction(
+    log: Log,
+    producer_id: int,
+    *,
+    committed: bool,
+    epoch: int = 0,
+    coordinator_epoch: int = 0,
+    version: int = 1,
+    timestamp: int = NOW_MS,
+    high_watermark: int = 0,
+) -> int:
+    """Append a marker; the offset it got."""
+    marker = EndTransactionMarker(producer_id, epoch, coordinator_epoch, committed)
+    return log.append_marker(marker, 0, timestamp, transaction_version=version, high_watermark=high_watermark)
 
 
 def open_directory(

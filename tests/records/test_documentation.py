@@ -1,16 +1,18 @@
-"""The worked example of `docs/formats/record-batch.md` is a real batch."""
+"""The worked examples of `docs/formats/record-batch.md` are real batches."""
 
 from pathlib import Path
 
 from ottla.records.builder import NewRecord, build_batch
+from ottla.records.control import EndTransactionMarker, build_marker
+from ottla.records.format import HEADER_SIZE
 from ottla.records.header import BatchHeader, read_header
 from ottla.records.reader import Record, read_records
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "record-batch.md"
 
 
-def worked_example() -> bytes:
-    block = PAGE.read_text().split("```hex\n")[1].split("```")[0]
+def worked_example(kind: str = "hex") -> bytes:
+    block = PAGE.read_text().split(f"```{kind}\n")[1].split("```")[0]
     return b"".join(bytes.fromhex(line.split("   ")[0]) for line in block.splitlines())
 
 
@@ -49,3 +51,8 @@ def test_the_worked_example_is_what_the_builder_writes() -> None:
         producer_epoch=0,
         base_sequence=12,
     )
+
+
+def test_the_example_of_a_marker() -> None:
+    marker = build_marker(EndTransactionMarker(1, 4, 1, committed=False), 1_700_000_000_000)
+    assert worked_example("control") == marker[HEADER_SIZE:]

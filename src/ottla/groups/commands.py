@@ -72,3 +72,22 @@ class Commit(NamedTuple):
     """Set only by OffsetCommit 2 to 4; otherwise the broker's `offsets.retention.minutes` holds."""
     knows_group_id_not_found: bool = True
     """OffsetCommit 9 and up has an error of its own for a group that does not exist."""
+
+
+class Producer(NamedTuple):
+    """A transactional producer: its id, and the epoch that fences its predecessors."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class TxnCommit(NamedTuple):
+    """TxnOffsetCommit: the offsets count from the moment the producer's transaction is committed."""
+
+    group_id: str
+    producer: Producer
+    partitions: Sequence[PartitionCommit]
+    member_id: str = UNKNOWN_MEMBER
+    """Who consumed, so that a member whose partitions are another's by now is fenced (KIP-447, version 3 and up)."""
+    group_instance_id: str | None = None
+    generation_id: int = NO_GENERATION

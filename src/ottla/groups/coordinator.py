@@ -2,18 +2,22 @@
 
 Its caller keeps to this order:
 
-1. While loading: `replay` every record of the partition, then `on_loaded`.
+1. While loading: `replay` every record of the partition and `replay_end_txn` every end of a transaction, in their
+   order, then `on_loaded`. To begin again after a failure, `unload` first: an end that is replayed a second time
+   must not meet offsets that were written after it.
 2. A command returns an `Outcome`. If it has records, append them to the partition, then call `written`, or
-   `append_failed` and go on with the outcome that this returns instead. No other command comes in between.
+   `append_failed` and go on with the outcome that this returns instead. No other command comes in between. The
+   records of an outcome with a producer make one transactional batch of that producer.
 3. Perform the timers, log the messages, and send the replies once the records are committed. A result that was read
    while records were still on their way to the other replicas waits for them too.
-4. When the partition moves away: `unload`, send its replies, and drop the object.
+4. When the end of a transaction has been appended to the partition: `replay_end_txn`, before the next command.
+5. When the partition moves away: `unload`, send its replies, and drop the object.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ottla.errors import ErrorCode
-from ottla.groups.commands import Commit, Join, LeavingMember, PartitionCommit, Sync
+from ottla.groups.commands import UNKNOWN_MEMBER, Commit, Join, LeavingMember, PartitionCommit, Sync, TxnCommit
 from ottla.groups.effects import Now, Outcome, TimerKey, Token
 from ottla.groups.group import Group
 from ottla.groups.membership import Membership
@@ -43,13 +47,19 @@ class GroupCore:
         """To look at, not to touch."""
         self._rebalance = Rebalance(parameters)
         self._membership = Membership(self.groups, self._rebalance, parameters, new_uuid)
+        self._transactions: dict[int, dict[tuple[str, TopicPartition], None]] = {}
+        """By producer id, the groups and partitions for which its open transaction has written offsets. They may have
+        been deleted since."""
         self._unwritten: Outcome | None = None
 
-    def replay(self, record: Record) -> None:
-        """Takes over what a written record says. Durable state changes here and nowhere else."""
+    def replay(self, record: Record, producer_id: int | None = None) -> None:
+        """Takes over what a written record says. Durable state changes here and in `replay_end_txn`, nowhere else.
+
+        A producer id comes with the records of a transactional batch. Offsets wait for the end of its transaction.
+        """
         match record:
             case OffsetCommitted():
-                self._group(record.group).offsets.put(record)
+                self._replay_offset(record, producer_id)
             case OffsetRemoved():
                 if record.group in self.groups:
                     self.groups[record.group].offsets.remove(record.topic, record.partition)
@@ -57,6 +67,22 @@ class GroupCore:
                 self._group(record.group).restore(record)
             case GroupRemoved():
                 self._remove_group(record.group)
+
+    def _replay_offset(self, record: OffsetCommitted, producer_id: int | None) -> None:
+        offsets = self._group(record.group).offsets
+        if producer_id is None:
+            offsets.put(record)
+        else:
+            offsets.put_pending(record, producer_id)
+            where = record.group, TopicPartition(record.topic, record.partition)
+            self._transactions.setdefault(producer_id, {})[where] = None
+
+    def replay_end_txn(self, producer_id: int, *, committed: bool) -> None:
+        """Takes over what a written control record says: the offsets of the transaction count now, or never."""
+        self._check_settled()
+        for group_id, partition in self._transactions.pop(producer_id, ()):
+            if group_id in self.groups:
+                self.groups[group_id].offsets.end_pending(partition, producer_id, committed=committed)
 
     def on_loaded(self, now: Now) -> Outcome:
         """The log has been replayed: give every member a whole session to find its new coordinator."""
@@ -70,8 +96,9 @@ class GroupCore:
 
     def written(self, outcome: Outcome) -> None:
         self._settle(outcome)
+        producer_id = None if outcome.producer is None else outcome.producer.producer_id
         for record in outcome.records:
-            self.replay(record)
+            self.replay(record, producer_id)
 
     def append_failed(self, outcome: Outcome, error: ErrorCode, now: Now) -> Outcome:
         """What to do instead: the replies refused, and the group brought back to a state that needs no record."""
@@ -92,6 +119,7 @@ class GroupCore:
             for member in group.members.values():
                 dismiss(group, member, ErrorCode.NOT_COORDINATOR, member.member_id, out)
         self.groups.clear()
+        self._transactions.clear()
         return out
 
     def join(self, token: Token, command: Join, now: Now) -> Outcome:
@@ -132,15 +160,31 @@ class GroupCore:
         if group is not None and group.state in (STABLE, PREPARING_REBALANCE):
             group.members[command.member_id].touch(now.steady_ms)
         expiry = NO_TIMESTAMP if command.retention_time_ms == -1 else now.wall_ms + command.retention_time_ms
+        self._write_offsets(token, command, expiry, now, out)
+        return self._end(out)
+
+    def commit_txn_offsets(self, token: Token, command: TxnCommit, now: Now) -> Outcome:
+        """Unlike a commit by the consumer itself this is no sign of life: the producer may live without it."""
+        out = self._begin()
+        error = _check_txn_commit(self.groups.get(command.group_id), command)
+        if error is not ErrorCode.NONE:
+            out.reply(token, CommitResult((error,) * len(command.partitions)))
+            return self._end(out)
+        out.producer = command.producer
+        self._write_offsets(token, command, NO_TIMESTAMP, now, out)
+        return self._end(out)
+
+    def _write_offsets(
+        self, token: Token, command: Commit | TxnCommit, expire_timestamp_ms: int, now: Now, out: Outcome
+    ) -> None:
         errors = []
         for partition in command.partitions:
             if _utf16_length(partition.metadata) > self._parameters.offset_metadata_max_bytes:
                 errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             else:
                 errors.append(ErrorCode.NONE)
-                out.records.append(_committed(command.group_id, partition, expiry, now))
+                out.records.append(_committed(command.group_id, partition, expire_timestamp_ms, now))
         out.reply(token, CommitResult(tuple(errors)))
-        return self._end(out)
 
     def fetch_offset(
         self, group_id: str, topic: str, partition: int, topic_id: TopicId = ZERO_TOPIC_ID
@@ -152,6 +196,12 @@ class GroupCore:
     def fetch_all_offsets(self, group_id: str) -> list[OffsetCommitted]:
         group = self.groups.get(group_id)
         return [] if group is None else list(group.offsets)
+
+    def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether an open transaction may still change what is committed: UNSTABLE_OFFSET_COMMIT for those who asked
+        for stable offsets (KIP-447)."""
+        group = self.groups.get(group_id)
+        return group is not None and group.offsets.is_pending(topic, partition)
 
     def delete_offsets(self, token: Token, group_id: str, partitions: Sequence[TopicPartition]) -> Outcome:
         out = self._begin()
@@ -169,7 +219,7 @@ class GroupCore:
     def _delete_offset(self, group: Group, partition: TopicPartition, out: Outcome) -> ErrorCode:
         if group.is_subscribed_to(partition.topic):
             return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        if group.offsets.get(*partition) is not None:
+        if group.offsets.get(*partition) is not None or group.offsets.is_pending(*partition):
             out.records.append(OffsetRemoved(group.group_id, *partition))
         return ErrorCode.NONE
 
@@ -184,11 +234,13 @@ class GroupCore:
                 break
             expired = [committed for committed in group.offsets if self._is_expired(group, committed, now)]
             out.records += [OffsetRemoved(group.group_id, gone.topic, gone.partition) for gone in expired]
-            if group.state is EMPTY and len(expired) == len(group.offsets):
+            if group.state is EMPTY and len(expired) == len(group.offsets) and not group.offsets.has_pending:
                 out.records.append(GroupRemoved(group.group_id))
         return self._end(out)
 
     def _is_expired(self, group: Group, committed: OffsetCommitted, now: Now) -> bool:
+        if group.offsets.is_pending(committed.topic, committed.partition):
+            return False  # Its tombstone would take the pending offset with it.
         start_ms = group.retention_start_ms(committed)
         retention_ms = self._parameters.offsets_retention_ms
         return start_ms is not None and is_expired(committed, start_ms, retention_ms, now.wall_ms)
@@ -200,7 +252,7 @@ class GroupCore:
             if len(out.records) >= MAX_PORTION:
                 break
             for gone in group.offsets.of_deleted_topics(topics):
-                out.records.append(OffsetRemoved(group.group_id, gone.topic, gone.partition))
+                out.records.append(OffsetRemoved(group.group_id, *gone))
         return self._end(out)
 
     def describe(self, group_id: str) -> DescribedGroup:
@@ -249,14 +301,17 @@ class GroupCore:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if group.state is not EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
-        out.records += [OffsetRemoved(group_id, gone.topic, gone.partition) for gone in group.offsets]
+        out.records += [OffsetRemoved(group_id, *gone) for gone in group.offsets.partitions()]
         out.records.append(GroupRemoved(group_id))
         return ErrorCode.NONE
 
     def _begin(self) -> Outcome:
+        self._check_settled()
+        return Outcome()
+
+    def _check_settled(self) -> None:
         if self._unwritten is not None:
             raise RuntimeError("the records of the last command are neither written nor given up")
-        return Outcome()
 
     def _end(self, outcome: Outcome) -> Outcome:
         if outcome.records:
@@ -277,7 +332,7 @@ class GroupCore:
 
     def _remove_group(self, group_id: str) -> None:
         group = self.groups.pop(group_id, None)
-        if group is not None and len(group.offsets):
+        if group is not None and (len(group.offsets) or group.offsets.has_pending):
             # Offsets have tombstones of their own; until these come, the offsets belong to a group without members.
             self._group(group_id).offsets = group.offsets
 
@@ -298,6 +353,23 @@ def _check_commit(group: Group | None, command: Commit) -> ErrorCode:
     if group.state is COMPLETING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS  # The offsets may belong to partitions that are another's by now.
     return ErrorCode.NONE
+
+
+def _check_txn_commit(group: Group | None, command: TxnCommit) -> ErrorCode:
+    """No rebalance stands in the way: who is still a member of the generation may finish what it has begun."""
+    if command.group_id == "":
+        return ErrorCode.INVALID_GROUP_ID
+    anonymous = command.generation_id < 0
+    if group is None:
+        return ErrorCode.NONE if anonymous else ErrorCode.ILLEGAL_GENERATION
+    if anonymous and group.state is EMPTY:
+        return ErrorCode.NONE
+    if anonymous and command.member_id == UNKNOWN_MEMBER and command.group_instance_id is None:
+        return ErrorCode.NONE  # Before version 3 nobody said who consumed: only its epoch fences such a producer.
+    error = group.check_member(command.member_id, command.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    return ErrorCode.NONE if command.generation_id == group.generation else ErrorCode.ILLEGAL_GENERATION
 
 
 def _committed(group_id: str, partition: PartitionCommit, expire_timestamp_ms: int, now: Now) -> OffsetCommitted:

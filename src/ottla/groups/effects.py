@@ -9,6 +9,7 @@ from ottla.groups.results import Result
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ottla.groups.commands import Producer
     from ottla.groups.records import Record
 
 
@@ -70,10 +71,12 @@ class Outcome:
     another command; then it performs the timers, and sends the replies as soon as the records are committed.
     """
 
-    __slots__ = ("messages", "records", "replies", "timers", "undo")
+    __slots__ = ("messages", "producer", "records", "replies", "timers", "undo")
 
     def __init__(self) -> None:
         self.records: list[Record] = []
+        self.producer: Producer | None = None
+        """Whose transaction the records belong to: if there is one, they are appended as its transactional batch."""
         self.replies: list[Reply] = []
         self.timers: list[SetTimer | CancelTimer] = []
         self.messages: list[str] = []
@@ -97,6 +100,8 @@ _RESPONSE_ERRORS = {
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    # A transaction could not be verified. Old producers know no such error; this one makes them try again, here.
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,

@@ -1,18 +1,27 @@
-"""The committed offsets of one group, and when they expire."""
+"""The committed offsets of one group, those that wait for the end of a transaction, and when offsets expire."""
 
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 
 from ottla.groups.records import OffsetCommitted
-from ottla.model import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId
+from ottla.model import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
 
 
 class Offsets:
-    """By topic and partition. The record that committed an offset is kept as it is: it says all there is to say."""
+    """By topic and partition. The record that committed an offset is kept as it is: it says all there is to say.
 
-    __slots__ = ("_topics",)
+    Of all offsets that are committed for a partition the one that was written last counts, even if a transaction to
+    which an earlier one belongs ends later. That is what is left when the log is compacted, so it must be the rule.
+    """
+
+    __slots__ = ("_pending", "_topics")
 
     def __init__(self) -> None:
         self._topics: dict[str, dict[int, OffsetCommitted]] = {}
+        self._pending: dict[TopicPartition, dict[int, OffsetCommitted | None]] = {}
+        """The offsets of open transactions by producer id, in the order in which they were written. None is one that
+        has been overtaken: it will never count, but its partition is not stable before the transaction ends. There is
+        always a committed offset that overtook it."""
 
     def __iter__(self) -> Iterator[OffsetCommitted]:
         for partitions in self._topics.values():
@@ -30,18 +39,60 @@ class Offsets:
 
     def put(self, committed: OffsetCommitted) -> None:
         self._topics.setdefault(committed.topic, {})[committed.partition] = committed
+        if self._pending:
+            pending = self._pending.get(TopicPartition(committed.topic, committed.partition), {})
+            for producer_id in pending:
+                pending[producer_id] = None
+
+    def put_pending(self, offset: OffsetCommitted, producer_id: int) -> None:
+        pending = self._pending.setdefault(TopicPartition(offset.topic, offset.partition), {})
+        pending.pop(producer_id, None)  # What a producer writes again takes its place at the end.
+        pending[producer_id] = offset
+
+    def end_pending(self, partition: TopicPartition, producer_id: int, *, committed: bool) -> None:
+        pending = self._pending.get(partition, {})
+        if producer_id not in pending:
+            return
+        offset = pending[producer_id]
+        if committed and offset is not None:
+            self._topics.setdefault(offset.topic, {})[offset.partition] = offset
+            for earlier in takewhile(lambda other: other != producer_id, pending):
+                pending[earlier] = None
+        del pending[producer_id]
+        if not pending:
+            del self._pending[partition]
 
     def remove(self, topic: str, partition: int) -> None:
+        """What is pending goes as well, whatever becomes of its transaction."""
+        self._pending.pop(TopicPartition(topic, partition), None)
         partitions = self._topics.get(topic, {})
         partitions.pop(partition, None)
         if not partitions:
             self._topics.pop(topic, None)
 
-    def of_deleted_topics(self, deleted: Mapping[str, TopicId]) -> Iterator[OffsetCommitted]:
-        for topic in self._topics.keys() & deleted.keys():
-            for committed in self._topics[topic].values():
-                if committed.topic_id in (ZERO_TOPIC_ID, deleted[topic]):
-                    yield committed
+    @property
+    def has_pending(self) -> bool:
+        return bool(self._pending)
+
+    def is_pending(self, topic: str, partition: int) -> bool:
+        return bool(self._pending) and TopicPartition(topic, partition) in self._pending
+
+    def pending(self) -> Iterator[OffsetCommitted]:
+        """The offsets that will count if their transactions are committed."""
+        for producers in self._pending.values():
+            yield from (offset for offset in producers.values() if offset is not None)
+
+    def partitions(self) -> list[TopicPartition]:
+        """All that have an offset, committed or pending."""
+        committed = [TopicPartition(it.topic, it.partition) for it in self]
+        return list(dict.fromkeys([*committed, *self._pending]))
+
+    def of_deleted_topics(self, deleted: Mapping[str, TopicId]) -> list[TopicPartition]:
+        """Those with an offset, committed or pending, that was meant for one of the topics."""
+        found = [it for topic in self._topics.keys() & deleted.keys() for it in self._topics[topic].values()]
+        found += [it for it in self.pending() if it.topic in deleted]
+        gone = [it for it in found if it.topic_id in (ZERO_TOPIC_ID, deleted[it.topic])]
+        return list(dict.fromkeys(TopicPartition(it.topic, it.partition) for it in gone))
 
 
 def is_expired(committed: OffsetCommitted, since_ms: int, retention_ms: int, wall_ms: int) -> bool:

@@ -12,14 +12,21 @@ import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log.aborted import AbortedTransactions
 from ottla.log.index import MAX_RELATIVE_OFFSET
 from ottla.log.layout import LEADER_EPOCHS, PARTITION_METADATA
 from ottla.log.reading import LogRead, Reading
+from ottla.log.replay import Replay
 from ottla.log.retention import count_removable
 from ottla.log.scan import DamagedBatch
 from ottla.log.segment import Segment
 from ottla.log.segments import Segments
 from ottla.log.storage import sync_file
+from ottla.model import NO_PRODUCER_ID
+from ottla.records.control import build_marker, read_marker
+from ottla.records.format import CONTROL_FLAG
+from ottla.records.header import read_header
+from ottla.records.invalid import InvalidBatch
 from ottla.records.rewrite import assign
 
 if TYPE_CHECKING:
@@ -31,15 +38,15 @@ if TYPE_CHECKING:
     from ottla.log.segment import TimestampOffset
     from ottla.log.snapshot import Snapshots
     from ottla.log.storage import Storage
+    from ottla.log.transaction_index import AbortedTransaction
+    from ottla.log.verification import VerificationGuard
     from ottla.model import TopicPartition
+    from ottla.records.control import EndTransactionMarker
     from ottla.records.header import BatchHeader
 
 __all__ = ["Log", "LogRead", "SegmentInfo"]
 
 logger = logging.getLogger("ottla.log")
-
-_RECALLED_BYTES = 16 << 20
-"""How far back a producer's batches are looked for after a restart. Those it may send again are its last five."""
 
 _NO_SYNC_LIMIT = 2**63 - 1
 _TOUCHED = -1
@@ -52,11 +59,13 @@ class SegmentInfo(NamedTuple):
 
 class Log:
     __slots__ = (
+        "_aborted",
         "_before_truncation",
         "_closed",
         "_directory_changed",
         "_is_new",
         "_reading",
+        "_replay",
         "_rolled",
         "_segments",
         "_storage",
@@ -107,6 +116,8 @@ class Log:
         self._storage = storage
         self._segments = Segments(segments)
         self._reading = Reading(self._segments)
+        self._replay = Replay(storage, self._segments, snapshots)
+        self._aborted = AbortedTransactions(self._segments, self._replay)
         self._closed = False
         self._rolled = [segment for segment in unsynced if segment is not segments[-1]]
         self._syncing: tuple[Segment, ...] = ()
@@ -142,41 +153,58 @@ class Log:
             self.epochs.assign(leader_epoch, base_offset)
         return None
 
-    def _check_producer(self, header: BatchHeader) -> AppendedBatch | None:
+    def append_in_transaction(
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        leader_epoch: int,
+        guard: VerificationGuard | None,
+        *,
+        from_coordinator: bool = False,
+    ) -> AppendedBatch | None:
+        """Append a transactional batch, with what `begin_verification` has given for it. Otherwise like `append`.
+
+        A group coordinator, which writes on behalf of transactional producers, has no sequence numbers of theirs: all
+        of its batches have 0.
+        """
+        original = self._check_producer(header, guard, from_coordinator)
+        if original is None:
+            base_offset = self.end_offset
+            assign(batch, header, base_offset, leader_epoch)
+            self._write(batch, header, base_offset)
+            self.epochs.assign(leader_epoch, base_offset)
+        return original
+
+    def begin_verification(
+        self, producer_id: int, base_sequence: int, producer_epoch: int, *, supports_epoch_bump: bool
+    ) -> VerificationGuard | None:
+        """Before a transactional batch is appended: the guard to append it with, once the transaction's coordinator has
+        said that the partition is part of the transaction; None when that is known already. Raises KafkaError."""
+        now_ms = self._storage.clock.time_ms()
+        return self.producers.begin_verification(
+            producer_id, base_sequence, producer_epoch, supports_epoch_bump, now_ms
+        )
+
+    def _check_producer(
+        self, header: BatchHeader, guard: VerificationGuard | None = None, from_coordinator: bool = False
+    ) -> AppendedBatch | None:
         """The original, if the batch is a duplicate. Raises KafkaError."""
         try:
-            return self.producers.check(header)
+            return self.producers.check(header, guard, from_coordinator)
         except KafkaError:
             if not self.producers.abridged:
                 raise
-            self._recall_batches()
-            return self.producers.check(header)
+            self._replay.recall(self.producers)
+            return self.producers.check(header, guard, from_coordinator)
 
-    def _recall_batches(self) -> None:
-        """Read again what a snapshot could not hold: all but the last batch of each producer.
-
-        A producer that did not hear the answers to its last batches, because the broker stopped, sends them again. They
-        must be known as duplicates, so before one is refused the end of the log is searched, once after each start.
-        """
-        recalled: list[BatchHeader] = []
-        wanted = _RECALLED_BYTES
-        for segment in reversed(self._segments.all):
-            try:
-                after = segment.headers_after(max(0, segment.size - wanted))
-                recalled[:0] = [header for _, header in after if header.producer_id >= 0]
-            except DamagedBatch as error:
-                logger.error("%s: %s is damaged %s", self, segment.path(), error)
-            wanted -= segment.size
-            if wanted <= 0:
-                break
-        self.producers.recall(recalled)
-
-    def append_as_follower(self, batches: memoryview, headers: Sequence[BatchHeader]) -> None:
+    def append_as_follower(self, batches: memoryview, headers: Sequence[BatchHeader], high_watermark: int = 0) -> None:
         """Append what a leader has written already: offsets and epochs are kept.
 
         Offsets may have gaps, where the leader's log was compacted, but never go back: that raises KafkaError. On
-        OSError the batches before the one that could not be written are in the log.
+        OSError the batches before the one that could not be written are in the log. Transactions that are complete
+        below the high watermark, as far as the follower knows it, need not be remembered any longer.
         """
+        self.producers.transactions.replicated(high_watermark)
         position = 0
         for header in headers:
             if header.base_offset < self.end_offset:
@@ -184,7 +212,11 @@ class Log:
                     ErrorCode.CORRUPT_MESSAGE,
                     f"{self} ends at {self.end_offset}, a batch at {header.base_offset} cannot follow",
                 )
-            self._write(batches[position : position + header.size], header, header.base_offset)
+            batch = batches[position : position + header.size]
+            if header.attributes & CONTROL_FLAG:
+                self._write_control(batch, header)
+            else:
+                self._write(batch, header, header.base_offset)
             self.epochs.assign(header.partition_leader_epoch, header.base_offset)
             position += header.size
 
@@ -193,10 +225,7 @@ class Log:
         last_offset = base_offset + header.last_offset_delta
         segment = self._segments.active
         if self._must_roll(segment, len(batch), last_offset, header.max_timestamp):
-            # Segments follow each other without a hole, even where offsets have one, so that recovery can tell.
-            fits = last_offset - self.end_offset <= MAX_RELATIVE_OFFSET
-            self.roll(self.end_offset if fits else base_offset)
-            segment = self._segments.active
+            segment = self._roll_before(base_offset, last_offset)
         try:
             segment.append(batch, header, base_offset, self.config)
         except OSError:
@@ -205,6 +234,60 @@ class Log:
         self.end_offset = last_offset + 1
         if header.producer_id >= 0:
             self.producers.update(header, base_offset)
+
+    def append_marker(
+        self,
+        marker: EndTransactionMarker,
+        leader_epoch: int,
+        timestamp: int,
+        *,
+        transaction_version: int,
+        high_watermark: int,
+        log_append_time: bool = False,
+    ) -> int:
+        """Append, as the leader, the end of a transaction. Returns the marker's offset.
+
+        Raises KafkaError when a newer coordinator or producer is known, and OSError when the marker cannot be written;
+        either way the log is as it was. A marker that repeats an earlier one is appended, too, and ends nothing.
+        """
+        self.producers.check_marker(marker, transaction_version)
+        self.producers.transactions.replicated(high_watermark)
+        batch = build_marker(marker, timestamp, log_append_time=log_append_time)
+        header = read_header(batch)
+        offset = self.end_offset
+        assign(batch, header, offset, leader_epoch)
+        self._write_marker(memoryview(batch), header, offset, marker)
+        self.epochs.assign(leader_epoch, offset)
+        return offset
+
+    def _write_control(self, batch: memoryview, header: BatchHeader) -> None:
+        """Write a control batch of a leader's. Raises KafkaError when it cannot be understood."""
+        try:
+            marker = read_marker(batch, header) if header.producer_id >= 0 else None
+        except InvalidBatch as error:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{self}: a control batch cannot be read: {error}") from error
+        if marker is None:
+            self._write(batch, header._replace(producer_id=NO_PRODUCER_ID), header.base_offset)
+        else:
+            self._write_marker(batch, header, header.base_offset, marker)
+
+    def _write_marker(self, batch: memoryview, header: BatchHeader, offset: int, marker: EndTransactionMarker) -> None:
+        """Write a marker, then account for it. An entry in the transaction index comes first and counts last, so that
+        there is never a marker without one."""
+        if self._must_roll(self._segments.active, len(batch), offset, header.max_timestamp):
+            self._roll_before(offset, offset)
+        aborted = self.producers.aborted_by(marker, offset)
+        index = None
+        if aborted is not None:
+            active = self._segments.active
+            index = self._aborted.index_of(active, self.log_start_offset) or active.add_transaction_index(new=True)
+            self._directory_changed = True
+            index.prepare(aborted)
+        # The header that is passed on is not the producer's: a marker is none of its batches.
+        self._write(batch, header._replace(producer_id=NO_PRODUCER_ID), offset)
+        if index is not None and aborted is not None:
+            index.commit(aborted)
+        self.producers.end_transaction(marker, offset, header.max_timestamp)
 
     def _must_roll(self, segment: Segment, size: int, last_offset: int, timestamp: int) -> bool:
         if last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
@@ -222,6 +305,12 @@ class Log:
         """`segment.jitter.ms` keeps partitions from rolling all at once. Any spread will do: it need not be random."""
         limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
         return zlib.crc32(b"%s %d" % (self.path.encode(), segment.base_offset)) % limit if limit > 0 else 0
+
+    def _roll_before(self, base_offset: int, last_offset: int) -> Segment:
+        # Segments follow each other without a hole, even where offsets have one, so that recovery can tell.
+        fits = last_offset - self.end_offset <= MAX_RELATIVE_OFFSET
+        self.roll(self.end_offset if fits else base_offset)
+        return self._segments.active
 
     def roll(self, base_offset: int | None = None) -> None:
         """Seal the active segment and begin a new one at the end of the log. On OSError the log is as it was."""
@@ -260,6 +349,27 @@ class Log:
         if offset >= limit:
             return LogRead(None, 0, 0, offset)
         return self._reading.read(offset, max_bytes, limit, end_offset)
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """The first offset whose transaction is open, or is complete by a marker that may still be lost; None if all
+        is decided. What was replicated is known from the last call of `last_stable_offset`."""
+        first = self.producers.transactions.first_unstable
+        return None if first is None else max(first, self.log_start_offset)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Where a reader of committed records must stop: at most at the high watermark."""
+        transactions = self.producers.transactions
+        if not transactions:
+            return high_watermark
+        transactions.replicated(high_watermark)
+        first = self.first_unstable_offset
+        return high_watermark if first is None else min(first, high_watermark)
+
+    def aborted_transactions(self, fetch_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that may have records in a range below the last stable offset, in the order of their
+        ends. The upper bound is the offset after the last one that was read."""
+        return self._aborted.collect(fetch_offset, upper_bound_offset, self.log_start_offset)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record that is not older than a timestamp. Raises KafkaError where the log is damaged."""
@@ -352,6 +462,7 @@ class Log:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self} is damaged: {error}") from error
         self._lower_checkpoints(end_offset)
         self._remove_segments(keep, len(self._segments.all))
+        self._aborted.index_of(segment, self.log_start_offset)
         segment.truncate(position, end_offset)
         self._ends_at(end_offset)
 
@@ -388,25 +499,9 @@ class Log:
         self.replay_producers()
 
     def replay_producers(self) -> None:
-        """Bring the producers to the end of the log: the latest snapshot, then every batch after it."""
+        """Bring the producers to the end of the log."""
         self.snapshots.keep_only(self.log_start_offset, self.end_offset)
-        snapshot = self.snapshots.latest()
-        offset, producers = snapshot if snapshot is not None else (self.log_start_offset, [])
-        self.producers.replace(producers, self._storage.clock.time_ms())
-        if offset >= self.end_offset:
-            return
-        for segment in self._segments.holding(offset):
-            try:
-                self._replay_segment(segment, offset)
-            except DamagedBatch as error:
-                logger.error("%s: producers are unknown after the damage in %s %s", self, segment.path(), error)
-
-    def _replay_segment(self, segment: Segment, offset: int) -> None:
-        found = segment.find(offset) if segment.size else None
-        if found is not None:
-            for _, header in segment.headers(found[0]):
-                if header.producer_id >= 0 and header.base_offset >= offset:
-                    self.producers.update(header, header.base_offset)
+        self._replay.bring(self.producers, self.log_start_offset, self.end_offset)
 
     # Leader epochs
 
@@ -498,6 +593,7 @@ class Log:
             active.seal()
             if len(self.producers) or self.snapshots:
                 self.snapshots.take(self.end_offset, self.producers.active())
+                self._directory_changed = True
             self.synced(self.sync())
             active.sync_indexes()
         self._closed = True

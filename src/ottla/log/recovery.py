@@ -15,18 +15,20 @@ from ottla.log.epochs import LeaderEpochs
 from ottla.log.index import OFFSET_ENTRY, whole_entries
 from ottla.log.layout import (
     DELETED_SUFFIX,
+    INDEX_SUFFIXES,
     LEADER_EPOCHS,
     LOG_SUFFIX,
-    OFFSET_INDEX_SUFFIX,
     SNAPSHOT_SUFFIX,
-    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     parse_offset,
     segment_path,
 )
 from ottla.log.log import Log
 from ottla.log.producers import Producers
+from ottla.log.replay import Replay, replay_batch
 from ottla.log.scan import DamagedBatch, checked_batches
 from ottla.log.segment import Segment
+from ottla.log.segments import Segments
 from ottla.log.snapshot import Snapshots
 
 if TYPE_CHECKING:
@@ -79,23 +81,26 @@ def open_log(
     if not segments:
         segments, clean = [Segment.create(storage, path, log_start_offset)], False
     start_of_files = segments[0].base_offset
-    recovery = _Recovery(topic_partition, config, segments, names)
+    producers = Producers(storage.producer_id_expiration_ms)
+    snapshots = Snapshots(storage.disk, path, _offsets(names, SNAPSHOT_SUFFIX))
+    recovery = _Recovery(storage, topic_partition, config, segments, names, producers, snapshots)
     epochs = LeaderEpochs()
     if LEADER_EPOCHS in names:
         epochs = LeaderEpochs.load(storage.disk, f"{path}/{LEADER_EPOCHS}")
     end_offset = recovery.known_end() if clean else None
     if end_offset is None:
         clean = False
-        end_offset = recovery.run(recovery_point, epochs)
+        end_offset = recovery.run(recovery_point, log_start_offset, epochs)
     if end_offset < log_start_offset:
         recovery.drop(0, f"the log starts at {log_start_offset}")
         segments.append(Segment.create(storage, path, log_start_offset))
         end_offset = log_start_offset
+        producers.replace([], storage.clock.time_ms())
     log_start_offset = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_end(end_offset)
     if epochs.entries and log_start_offset > start_of_files:
         epochs.truncate_start(log_start_offset)
-    snapshots = Snapshots(storage.disk, path, _offsets(names, SNAPSHOT_SUFFIX))
+    snapshots.keep_only(log_start_offset, end_offset)
     log = Log(
         storage,
         topic_partition,
@@ -106,13 +111,13 @@ def open_log(
         log_start_offset=log_start_offset,
         recovery_point=end_offset if clean else max(segments[0].base_offset, min(recovery_point, end_offset)),
         epochs=epochs,
-        producers=Producers(storage.producer_id_expiration_ms),
+        producers=producers,
         snapshots=snapshots,
         unsynced=recovery.checked,
         untouched=clean,
         new=not clean,
     )
-    if snapshots or not clean:
+    if clean and snapshots:
         log.replay_producers()
     for segment in segments:
         segment.close()
@@ -132,7 +137,7 @@ def _find_segments(storage: Storage, path: str, names: list[str]) -> list[Segmen
     for name in names:
         if name.endswith(DELETED_SUFFIX):
             storage.disk.remove(f"{path}/{name}")
-    for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+    for suffix in INDEX_SUFFIXES:
         for base in _offsets(names, suffix):
             if base not in bases:
                 storage.disk.remove(segment_path(path, base, suffix))
@@ -144,20 +149,35 @@ def _find_segment(storage: Storage, path: str, base_offset: int, names: list[str
     segment = Segment(storage, path, base_offset, size, new=size == 0)
     if size == 0:
         # Nothing is indexed, whatever a crash may have left in the index files.
-        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for suffix in INDEX_SUFFIXES:
             if f"{base_offset:020d}{suffix}" in names:
                 storage.disk.remove(segment.path(suffix))
+    elif f"{base_offset:020d}{TRANSACTION_INDEX_SUFFIX}" in names:
+        segment.add_transaction_index(new=False)
     return segment
 
 
 class _Recovery:
-    """Finding the end of one log. `segments` shrinks when the end turns out to be before the last of them."""
+    """Finding the end of one log, and who its producers are there. `segments` shrinks when the end turns out to be
+    before the last of them."""
 
-    def __init__(self, log: TopicPartition, config: LogConfig, segments: list[Segment], names: list[str]) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        log: TopicPartition,
+        config: LogConfig,
+        segments: list[Segment],
+        names: list[str],
+        producers: Producers,
+        snapshots: Snapshots,
+    ) -> None:
+        self._storage = storage
         self._log = log
         self._config = config
         self._segments = segments
         self._names = set(names)
+        self._producers = producers
+        self._snapshots = snapshots
         self.checked: list[Segment] = []
         """What was read in full: it was written, but may not be on disk."""
 
@@ -171,13 +191,14 @@ class _Recovery:
             logger.error("%s: %s is damaged %s, although it was closed", self._log, last.path(), error)
             return None
 
-    def run(self, recovery_point: int, epochs: LeaderEpochs) -> int:
+    def run(self, recovery_point: int, log_start_offset: int, epochs: LeaderEpochs) -> int:
         """Check the tail of the log and cut what is torn off it. Returns the end offset."""
         bases = [segment.base_offset for segment in self._segments]
         # A segment that ends just at the recovery point is checked too: its indexes may never have been synced.
         first = max(0, bisect_right(bases, recovery_point - 1) - 1)
         self._complete_indexes(self._segments[:first])
         epochs.truncate_end(bases[first])
+        self._start_producers(max(log_start_offset, bases[0]), bases[first])
         next_offset = bases[first]
         for number, segment in enumerate(self._segments[first:], first):
             if segment.base_offset < next_offset:
@@ -186,6 +207,8 @@ class _Recovery:
             if segment.base_offset > next_offset >= recovery_point:
                 self.drop(number, f"the records before it, from offset {next_offset} on, did not reach the disk")
                 break
+            if number > first:
+                self._snapshots.take(segment.base_offset, self._producers.active())
             next_offset, whole = self._check(segment, recovery_point, epochs)
             self.checked.append(segment)
             if not whole and number + 1 < len(self._segments):
@@ -193,18 +216,31 @@ class _Recovery:
                 break
         return next_offset
 
+    def _start_producers(self, log_start_offset: int, offset: int) -> None:
+        """Find out who the producers were where the check begins.
+
+        Later snapshots are dropped: they may speak of records that a crash has taken, and that others have replaced.
+        """
+        self._snapshots.keep_only(log_start_offset, offset)
+        Replay(self._storage, Segments(self._segments), self._snapshots).bring(
+            self._producers, log_start_offset, offset
+        )
+
     def _check(self, segment: Segment, recovery_point: int, epochs: LeaderEpochs) -> tuple[int, bool]:
         """Read one segment and rebuild its indexes. Returns where it ends, and whether all of it was good."""
         if segment.size >= _WORTH_MENTIONING:
             logger.info("%s: checking %s, %d MiB", self._log, segment.path(), segment.size >> 20)
         salvage = segment.offset_index.contents()
         segment.restart()
+        segment.remove_transaction_index()
         position, next_offset, whole = 0, segment.base_offset, True
         while position < segment.size:
             try:
                 for start, header in self._batches(segment, position, next_offset):
                     segment.note(header, header.base_offset, start, self._config)
                     epochs.assign(header.partition_leader_epoch, header.base_offset)
+                    if header.producer_id >= 0:
+                        self._replay(segment, start, header)
                     position, next_offset = start + header.size, header.next_offset
             except DamagedBatch as damage:
                 resume = self._resume(segment, damage, next_offset, salvage) if next_offset < recovery_point else None
@@ -216,6 +252,13 @@ class _Recovery:
                     position = resume
         segment.seal()
         return next_offset, whole
+
+    def _replay(self, segment: Segment, position: int, header: BatchHeader) -> None:
+        aborted = replay_batch(self._producers, segment, position, header)
+        if aborted is not None:
+            index = segment.transaction_index or segment.add_transaction_index(new=True)
+            index.prepare(aborted)
+            index.commit(aborted)
 
     def _resume(self, segment: Segment, damage: DamagedBatch, next_offset: int, salvage: bytes) -> int | None:
         """Where valid batches go on after a damaged one: right behind it, or where the old index points to."""

@@ -1,4 +1,4 @@
-"""One segment: a file of batches, with an index by offset and one by time."""
+"""One segment: a file of batches, with an index by offset, one by time, and perhaps one of aborted transactions."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from ottla.log.config import LogConfig
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, DamagedIndex, SparseIndex, whole_entries
 from ottla.log.layout import (
     DELETED_SUFFIX,
+    INDEX_SUFFIXES,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     segment_path,
 )
 from ottla.log.scan import DamagedBatch, headers
+from ottla.log.transaction_index import TransactionIndex
 from ottla.model import NO_TIMESTAMP
 from ottla.records.format import LOG_OVERHEAD
 from ottla.records.reader import first_at_or_after, max_timestamp_record
@@ -60,6 +63,7 @@ class Segment:
         "offset_index",
         "size",
         "time_index",
+        "transaction_index",
     )
 
     def __init__(self, storage: Storage, directory: str, base_offset: int, size: int, *, new: bool = False) -> None:
@@ -69,6 +73,8 @@ class Segment:
         self.created_ms = storage.clock.time_ms()
         self.offset_index = _index(storage, directory, base_offset, OFFSET_INDEX_SUFFIX, new)
         self.time_index = _index(storage, directory, base_offset, TIME_INDEX_SUFFIX, new)
+        self.transaction_index: TransactionIndex | None = None
+        """None while no marker in the segment has aborted a transaction, as in nearly every segment."""
         self.indexes_are_full = False
         self._storage = storage
         self._file: File | None = None
@@ -151,6 +157,17 @@ class Segment:
         except OSError as error:
             logger.warning("%s: index entries stay in memory for now: %s", self.path(), error)
 
+    def add_transaction_index(self, *, new: bool) -> TransactionIndex:
+        """Give the segment its index of aborted transactions: a new one, or the one that is on disk."""
+        path = self.path(TRANSACTION_INDEX_SUFFIX)
+        index = self.transaction_index = TransactionIndex(self._storage.disk, path, self.base_offset, new=new)
+        return index
+
+    def remove_transaction_index(self) -> None:
+        if self.transaction_index is not None:
+            self._storage.disk.remove(self.path(TRANSACTION_INDEX_SUFFIX))
+            self.transaction_index = None
+
     def cut_back(self) -> None:
         """Remove what a failed write left behind, if that is possible at all."""
         try:
@@ -163,6 +180,8 @@ class Segment:
         self._add_time_entry()
         self.offset_index.seal()
         self.time_index.seal()
+        if self.transaction_index is not None:
+            self.transaction_index.seal()
         if self._storage.disk.size(self.path()) != self.size:
             self.file().truncate(self.size)
 
@@ -174,11 +193,15 @@ class Segment:
         """Blocking: may run in a thread, once the segment is sealed."""
         self.offset_index.sync()
         self.time_index.sync()
+        if self.transaction_index is not None:
+            self.transaction_index.sync()
 
     def truncate(self, position: int, end_offset: int) -> None:
-        """Keep the batches before a position, all of which end before an offset."""
+        """Keep the batches before a position, all of which end before an offset. The transaction index is loaded."""
         relative = end_offset - self.base_offset
         self._with_indexes(lambda: self._truncate_indexes(relative))
+        if self.transaction_index is not None:
+            self.transaction_index.truncate(end_offset)
         self.file().truncate(position)
         self.size = position
         self._bytes_since_entry = 0
@@ -198,7 +221,7 @@ class Segment:
         self._discard_file(LOG_SUFFIX, delay_ms)
         self._storage.files.forget(self)
         self._file = None
-        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        for suffix in INDEX_SUFFIXES:
             try:
                 self._discard_file(suffix, delay_ms)
             except OSError as error:

@@ -29,9 +29,8 @@ _HEADER = struct.Struct(">hI")
 _COUNT = struct.Struct(">i")
 _ENTRY = struct.Struct(">qhiqiqiq")
 """Producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, and the first offset of
-the transaction that is open. The last two are -1: no transaction is written yet."""
+the transaction that is open, -1 for none."""
 
-_NO_COORDINATOR_EPOCH = -1
 _KEPT = 3
 """Snapshots that are kept: the newest may turn out to be torn, and a truncation may need an older one."""
 
@@ -55,8 +54,8 @@ def _encode_entry(producer: Producer) -> bytes:
         last.last_offset,
         last.offset_delta,
         producer.last_timestamp,
-        _NO_COORDINATOR_EPOCH,
-        NO_OFFSET,
+        producer.coordinator_epoch,
+        producer.transaction_start,
     )
 
 
@@ -78,9 +77,16 @@ def decode_snapshot(data: bytes) -> list[Producer]:
 
 
 def _decode_entry(fields: tuple[int, ...]) -> Producer:
-    producer_id, epoch, last_sequence, last_offset, delta, timestamp, _, _ = fields
+    producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, transaction_start = fields
     batches = [AppendedBatch(last_sequence, last_offset, delta, timestamp)] if last_offset >= 0 else []
-    return Producer(producer_id, epoch, timestamp, batches)
+    return Producer(
+        producer_id,
+        epoch,
+        timestamp,
+        batches,
+        coordinator_epoch=coordinator_epoch,
+        transaction_start=transaction_start,
+    )
 
 
 class Snapshots:
@@ -111,10 +117,9 @@ class Snapshots:
             self._offsets.sort()
         self._remove(self._offsets[:-_KEPT])
 
-    def latest(self) -> tuple[int, list[Producer]] | None:
-        """The newest snapshot that can be read; newer ones that cannot are removed with a warning."""
-        while self._offsets:
-            offset = self._offsets[-1]
+    def latest(self, end_offset: int) -> tuple[int, list[Producer]] | None:
+        """The newest snapshot up to an offset that can be read; newer ones that cannot are removed with a warning."""
+        for offset in reversed([offset for offset in self._offsets if offset <= end_offset]):
             try:
                 return offset, decode_snapshot(self._disk.read_bytes(self.path(offset)))
             except (DamagedSnapshot, FileNotFoundError) as error:
