@@ -184,7 +184,11 @@ class ProduceAgain:
         reply = shape.pack(
             shape.reply_size, correlation_id, shape.before, index, 0, base_offset, time, start, shape.after
         )
-        return [reply] if wait is None else Later(wait, partial(_stored, shape, correlation_id, index, reply))
+        return (
+            [reply]
+            if wait is None
+            else Later(wait, partial(_stored, shape, correlation_id, index, reply), blocks=False)
+        )
 
 
 def _rest(shape: _Shape, frame: memoryview) -> memoryview | None:
