@@ -241,6 +241,7 @@ async def test_who_waits_is_answered_when_the_coordinator_stops(tmp_path: Path) 
     await broker.form_group()
     joining = broker.join()
     await settle()
+    broker.transactions.stop()
     broker.groups.stop()
     assert (await joining).error is ErrorCode.NOT_COORDINATOR
     assert broker.clock.pending == 0
