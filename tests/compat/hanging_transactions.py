@@ -8,17 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.compat import batches, transaction_requests
-from tests.compat.conftest import EXTERNAL_BROKER
 from tests.compat.deadlines import eventually
 from tests.compat.transaction_requests import Place, Producer
 from tests.compat.wire import Connection
 
 VERIFICATION = "transaction.partition.verification.enable"
-HANGS = pytest.mark.xfail(not EXTERNAL_BROKER, reason=f"{VERIFICATION} has no effect")
 BROKER, SET, DELETE = 4, 0, 1
 OLD_PRODUCE = 11
 """The last version of Produce that leaves the adding of partitions to the client."""

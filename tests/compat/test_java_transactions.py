@@ -15,7 +15,7 @@ from tests.compat import batches, test_java, transaction_requests
 from tests.compat.confluent_client import Record, produce
 from tests.compat.conftest import MakeTopic
 from tests.compat.deadlines import eventually
-from tests.compat.hanging_transactions import HANGS, hang
+from tests.compat.hanging_transactions import hang
 from tests.compat.test_java import CONSOLE_CONSUMER, JARS, Tool
 from tests.compat.transaction_requests import Place, Producer
 from tests.compat.transactional_clients import READ_COMMITTED, READ_UNCOMMITTED, ConfluentProducer, read_confluent
@@ -63,7 +63,6 @@ def begin(connection: Connection, transactional_id: str, place: Place) -> Produc
     return producer
 
 
-@HANGS
 def test_a_hanging_transaction_is_found_and_aborted(
     tool: Tool, connection: Connection, make_topic: MakeTopic, transactional_id: str
 ) -> None:

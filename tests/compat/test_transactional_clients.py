@@ -18,7 +18,7 @@ from kafka.errors import KafkaError
 from tests.compat import topics
 from tests.compat.conftest import MakeTopic
 from tests.compat.deadlines import eventually
-from tests.compat.hanging_transactions import HANGS, hang
+from tests.compat.hanging_transactions import hang
 from tests.compat.transaction_requests import Place
 from tests.compat.transactional_clients import (
     GROUP_READERS,
@@ -188,7 +188,6 @@ def test_a_transaction_out_of_time_is_aborted(
             producer.commit()
 
 
-@HANGS
 def test_hanging_transactions_in_kafka_python(bootstrap: str, topic: str, unique: Callable[[], str]) -> None:
     """Looked at and aborted with its admin client."""
     transactional_id, partition = unique(), PythonTopicPartition(topic, 0)

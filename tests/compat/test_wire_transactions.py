@@ -22,10 +22,6 @@ LONG = "The epochs of a producer id are used up"
 
 DIFFERENCES = {
     "A transactional batch without a producer.": "Ottla refuses what Apache Kafka stores outside of any transaction",
-    "Reading beyond the end.": "the list of aborted transactions is empty, not null",
-    "Internal topics.": "a client may add them, and a marker for a partition that is missing is to be sent again",
-    "Markers of nobody.": "one is written",
-    "Isolation levels that do not exist.": "are taken for read_uncommitted",
 }
 """Where Ottla is known to answer otherwise."""
 
