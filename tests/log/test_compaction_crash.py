@@ -8,6 +8,7 @@ import pytest
 
 from ottla.log.directory import LogDirectory
 from ottla.log.log import Log
+from ottla.log.transaction_index import AbortedTransaction
 from tests.log.compacted_log import StoredBatch, check, check_files, producer_states, stored_batches
 from tests.log.compaction_script import Writer, clean, compaction_config
 from tests.log.crashing_disk import CrashingDisk, PowerCut
@@ -36,6 +37,9 @@ def prepare(seed: int) -> Prepared:
     grown_from = log.end_offset
     writer.write(50)
     batches += [StoredBatch(data) for data in stored_batches(log) if StoredBatch(data).header.base_offset >= grown_from]
+    if seed % 2:
+        # Then a start reads the last compacted segment again.
+        log.roll()
     sync(directory, log)
     return Prepared(disk, batches, writer.now_ms + 500)
 
@@ -48,6 +52,10 @@ def sync(directory: LogDirectory, log: Log) -> None:
 def reopen(disk: CrashingDisk) -> Log:
     disk.steps_left = None
     return open_directory(disk, config=MERGING).logs[CLICKS]
+
+
+def aborted(log: Log) -> set[AbortedTransaction]:
+    return set(log.aborted_transactions(0, log.end_offset))
 
 
 def one_pass(prepared: Prepared, log: Log) -> None:
@@ -81,6 +89,9 @@ def test_a_crash_at_every_change_of_the_disk(seed: int, power: bool) -> None:
     untouched.kill()
     log = reopen(untouched)
     end, epochs, producers = log.end_offset, log.epochs.entries, producer_states(log)
+    aborted_before = aborted(log)
+    one_pass(prepared, log)
+    aborted_after = aborted(log)
     crashes = 0
     over = False
     while not over:
@@ -89,6 +100,7 @@ def test_a_crash_at_every_change_of_the_disk(seed: int, power: bool) -> None:
         check_files(disk, log)
         check(log, prepared.batches, prepared.now_ms)
         assert (log.end_offset, log.epochs.entries, producer_states(log)) == (end, epochs, producers)
+        assert aborted_after <= aborted(log) <= aborted_before
         one_pass(prepared, log)
         check(log, prepared.batches, prepared.now_ms)
         crashes += 1
