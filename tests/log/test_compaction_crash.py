@@ -24,8 +24,12 @@ class Prepared(NamedTuple):
     now_ms: int
 
 
-def prepare(seed: int) -> Prepared:
-    """A log on disk, synced, of which a part was compacted before. The next pass also merges segments."""
+def prepare(seed: int, *, read_again: bool) -> Prepared:
+    """A log on disk, synced, of which a part was compacted before. The next pass also merges segments.
+
+    With `read_again` the active segment is empty, so that a start after a crash reads the last compacted one, and finds
+    out anew which transactions were aborted there: those of which nothing is left are not known any more then.
+    """
     disk, clock = CrashingDisk(), StillClock()
     directory, log = new_log(disk, clock, config=CONFIG)
     writer = Writer(log, seed)
@@ -37,8 +41,7 @@ def prepare(seed: int) -> Prepared:
     grown_from = log.end_offset
     writer.write(50)
     batches += [StoredBatch(data) for data in stored_batches(log) if StoredBatch(data).header.base_offset >= grown_from]
-    if seed % 2:
-        # Then a start reads the last compacted segment again.
+    if read_again:
         log.roll()
     sync(directory, log)
     return Prepared(disk, batches, writer.now_ms + 500)
@@ -84,7 +87,8 @@ def interrupted(prepared: Prepared, steps: int, chance: random.Random | None) ->
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power loss"])
 def test_a_crash_at_every_change_of_the_disk(seed: int, power: bool) -> None:
-    prepared = prepare(seed)
+    read_again = seed % 2 == 1
+    prepared = prepare(seed, read_again=read_again)
     untouched = copy.deepcopy(prepared.disk)
     untouched.kill()
     log = reopen(untouched)
@@ -100,7 +104,8 @@ def test_a_crash_at_every_change_of_the_disk(seed: int, power: bool) -> None:
         check_files(disk, log)
         check(log, prepared.batches, prepared.now_ms)
         assert (log.end_offset, log.epochs.entries, producer_states(log)) == (end, epochs, producers)
-        assert aborted_after <= aborted(log) <= aborted_before
+        if not read_again:
+            assert aborted_after <= aborted(log) <= aborted_before
         one_pass(prepared, log)
         check(log, prepared.batches, prepared.now_ms)
         crashes += 1
@@ -109,7 +114,7 @@ def test_a_crash_at_every_change_of_the_disk(seed: int, power: bool) -> None:
 
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power loss"])
 def test_a_crash_while_a_start_finishes_a_swap(power: bool) -> None:
-    prepared = prepare(4)
+    prepared = prepare(4, read_again=False)
     steps, over, finished = 0, False, 0
     while not over:
         disk, over = interrupted(prepared, steps, None)
