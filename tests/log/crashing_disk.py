@@ -6,7 +6,7 @@ from ottla.env.disk import Buffer
 from tests.log.fault_disk import FaultDisk, FaultFile
 
 
-class PowerCut(BaseException):  # noqa: N818 - it names what happens
+class PowerCut(BaseException):
     """Not an error that the process could handle: it is gone."""
 
 

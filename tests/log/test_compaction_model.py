@@ -2,12 +2,11 @@
 
 import random
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ottla.log.cleaning import Cleaning, CleanedSegment
+from ottla.log.cleaning import CleanedSegment, Cleaning
 from ottla.log.log import Log
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.control import EndTransactionMarker
@@ -46,7 +45,7 @@ class CompactionMachine(RuleBasedStateMachine):
         self.directory = open_directory(self.disk, self.clock, config=CONFIG)
         self.log: Log = self.directory.create_log(CLICKS, TOPIC_ID, CONFIG)
         self.cleaning: Cleaning | None = None
-        self.cleaned: list[CleanedSegment] = []
+        self.sync()
 
     # Writing
 
@@ -251,6 +250,6 @@ class CompactionMachine(RuleBasedStateMachine):
 
 
 CompactionMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
-TestCompaction = pytest.mark.timeout(300)(CompactionMachine.TestCase)
+TestCompaction = CompactionMachine.TestCase
