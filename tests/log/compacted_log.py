@@ -34,7 +34,8 @@ def committed(batches: list[StoredBatch]) -> list[Record]:
 
 def stored_batches(log: Log, limit: int | None = None) -> list[bytes]:
     """What a reader gets, from the start of the log up to an offset, batch by batch."""
-    offset, batches = log.log_start_offset, []
+    offset = log.log_start_offset
+    batches: list[bytes] = []
     while True:
         read = log.read(offset, 1 << 20, log.end_offset if limit is None else limit)
         if not read.size:

@@ -41,6 +41,7 @@ class CompactionMachine(RuleBasedStateMachine):
         self.clock = StillClock()
         self.batches: list[StoredBatch] = []
         self.synced = 0
+        self.high_watermark = 0
         self.leader_epoch = 0
         self.directory = open_directory(self.disk, self.clock, config=CONFIG)
         self.log: Log = self.directory.create_log(CLICKS, TOPIC_ID, CONFIG)
@@ -48,6 +49,13 @@ class CompactionMachine(RuleBasedStateMachine):
         self.sync()
 
     # Writing
+
+    @rule(batches=st.lists(st.lists(record, min_size=1, max_size=4), min_size=3, max_size=8), chance=st.randoms())
+    def append_many(self, batches: list[list[tuple[bytes, bytes | None]]], chance: random.Random) -> None:
+        for records in batches:
+            self.append(records, chance.choice([NOBODY, IDEMPOTENT, *TRANSACTIONAL]), Codec.NONE)
+            if chance.random() < 0.3:
+                self.end_transaction(chance.choice(TRANSACTIONAL), chance.random() < 0.5, chance.choice([1, 2]))
 
     @rule(
         records=st.lists(record, min_size=1, max_size=4),
@@ -82,7 +90,11 @@ class CompactionMachine(RuleBasedStateMachine):
         marker = EndTransactionMarker(producer_id, epoch + version - 1, 0, committed)
         end = self.log.end_offset
         self.log.append_marker(
-            marker, self.leader_epoch, self.clock.now_ms, transaction_version=version, high_watermark=end
+            marker,
+            self.leader_epoch,
+            self.clock.now_ms,
+            transaction_version=version,
+            high_watermark=self.high_watermark,
         )
         (data,) = [data for data in stored_batches(self.log) if read_header(data).base_offset == end]
         self.batches.append(StoredBatch(data))
@@ -90,6 +102,12 @@ class CompactionMachine(RuleBasedStateMachine):
     @rule()
     def new_leader(self) -> None:
         self.leader_epoch += 1
+
+    @rule(fraction=st.floats(0, 1))
+    def commit(self, fraction: float) -> None:
+        """What is below the high watermark is never truncated."""
+        behind = self.log.end_offset - self.high_watermark
+        self.high_watermark += round(behind * max(fraction, 0.5))
 
     @rule()
     def roll(self) -> None:
@@ -108,13 +126,22 @@ class CompactionMachine(RuleBasedStateMachine):
         self.synced = self.log.end_offset
 
     @precondition(lambda self: self.cleaning is None)
-    @rule(memory=st.sampled_from([1, 1 << 20]))
-    def start_pass(self, memory: int) -> None:
-        cleanable = self.log.compaction.cleanable(self.clock.now_ms, self.log.end_offset)
+    @rule(memory=st.sampled_from([1, 1000, 1 << 20]), everything=st.booleans())
+    def start_pass(self, memory: int, everything: bool) -> None:
+        if everything:
+            self._make_compactable()
+        cleanable = self.log.compaction.cleanable(self.clock.now_ms, self.high_watermark)
         if cleanable.is_due(CONFIG):
             self.cleaning = self.log.compaction.start(cleanable, self.clock.now_ms, memory)
             self.directory.checkpoint_recovery_points()
             self.cleaning.prepare()
+
+    def _make_compactable(self) -> None:
+        for producer_id in TRANSACTIONAL:
+            self.end_transaction(producer_id, True, 2)
+        self.log.roll()
+        self.commit(1.0)
+        self.sync()
 
     @precondition(lambda self: self.cleaning is not None)
     @rule()
@@ -146,15 +173,16 @@ class CompactionMachine(RuleBasedStateMachine):
 
     @rule(fraction=st.floats(0, 1))
     def delete_records(self, fraction: float) -> None:
-        start, end = self.log.log_start_offset, self.log.end_offset
-        self.log.delete_records_before(start + int((end - start) * fraction * 0.3))
+        start = self.log.log_start_offset
+        self.log.delete_records_before(start + int((self.high_watermark - start) * fraction * 0.3))
 
     @rule(back=st.integers(1, 12))
     def truncate(self, back: int) -> None:
         """As a follower does: to the end of a batch, which a pass that goes on must notice."""
-        ends = [batch.header.next_offset for batch in self.batches]
-        kept = self._placed(len(ends) - back)
-        if kept <= self.log.log_start_offset:
+        if back >= len(self.batches):
+            return
+        kept = self.batches[-1 - back].header.next_offset
+        if kept <= max(self.log.log_start_offset, self.high_watermark):
             return
         generation = self.log.compaction.generation
         self.log.truncate_to(kept)
@@ -167,25 +195,17 @@ class CompactionMachine(RuleBasedStateMachine):
                 assert not self.log.compaction.swap(cleaned)
             self.cleaning = None
 
-    def _placed(self, number: int) -> int:
-        """The offset at which the n-th batch ends."""
-        return sum(len(batch.records) for batch in self.batches[: max(0, number)])
-
     def _lost_from(self, end: int) -> None:
-        count, offset = 0, 0
-        for batch in self.batches:
-            offset += len(batch.records)
-            if offset > end:
-                break
-            count += 1
-        del self.batches[count:]
+        self.batches = [batch for batch in self.batches if batch.header.next_offset <= end]
         self.synced = min(self.synced, end)
+        self.high_watermark = min(self.high_watermark, end)
 
     # Crashes
 
     @rule(steps=st.integers(0, 60), power=st.one_of(st.none(), st.integers(0, 1000)))
     def crash_in_a_pass(self, steps: int, power: int | None) -> None:
-        cleanable = self.log.compaction.cleanable(self.clock.now_ms, self.log.end_offset)
+        self._make_compactable()
+        cleanable = self.log.compaction.cleanable(self.clock.now_ms, self.high_watermark)
         if not cleanable.is_due(CONFIG):
             return
         self.directory.checkpoint_recovery_points()
@@ -235,21 +255,10 @@ class CompactionMachine(RuleBasedStateMachine):
     def holds(self) -> None:
         if not hasattr(self, "log"):
             return
-        check(self.log, self._with_offsets(), self.clock.now_ms)
-
-    def _with_offsets(self) -> list[StoredBatch]:
-        """A batch is kept as its producer sent it; its offsets are where it came in the log."""
-        offset = 0
-        for batch in self.batches:
-            delta = offset - batch.header.base_offset
-            if delta:
-                batch.records = [each._replace(offset=each.offset + delta) for each in batch.records]
-                batch.header = batch.header._replace(base_offset=offset)
-            offset = batch.header.next_offset
-        return self.batches
+        check(self.log, self.batches, self.clock.now_ms)
 
 
 CompactionMachine.TestCase.settings = settings(
-    max_examples=200, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
 TestCompaction = CompactionMachine.TestCase

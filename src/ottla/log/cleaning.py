@@ -69,7 +69,7 @@ class CleanedSegment(NamedTuple):
 
     sources: Sequence[Source]
     generation: int
-    """See `LogState`."""
+    """See `Compaction`."""
     size: int
     aborted: int
     """How many aborted transactions it has in its index."""
@@ -85,7 +85,6 @@ class LogState(NamedTuple):
     path: str
     config: LogConfig
     generation: int
-    """Changes whenever records that were in the log may have been replaced by others."""
     sources: Sequence[Source]
     first_dirty_offset: int
     aborted: Sequence[tuple[str, int]]

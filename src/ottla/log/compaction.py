@@ -24,12 +24,26 @@ if TYPE_CHECKING:
 
 
 class Compaction:
-    __slots__ = ("_aborted", "_log", "_segments", "_storage", "cleaned_offset", "generation")
+    __slots__ = (
+        "_aborted",
+        "_limit",
+        "_log",
+        "_next_limit",
+        "_segments",
+        "_storage",
+        "cleaned_offset",
+        "generation",
+    )
 
     def __init__(self, log: Log, storage: Storage, segments: Segments, aborted: AbortedTransactions) -> None:
         self.cleaned_offset = 0
         """What lies before was compacted. It is kept in the checkpoint of the log directory."""
         self.generation = 0
+        """Changes whenever records that were in the log may have been replaced by others."""
+        self._limit = 0
+        """What lies before is stable, and that it is cannot be lost any more."""
+        self._next_limit: tuple[int, int] | None = None
+        """What the limit will be, once all before the second offset is synced."""
         self._log = log
         self._storage = storage
         self._segments = segments
@@ -40,18 +54,31 @@ class Compaction:
         self.generation += 1
         if offset is not None:
             self.cleaned_offset = min(self.cleaned_offset, offset)
+            self._limit = min(self._limit, offset)
+            self._next_limit = None
 
     def cleanable(self, now_ms: int, high_watermark: int) -> Cleanable:
-        """What is not stable may still turn out to be aborted, and what is not synced may get lost: neither may take
-        the place of an older record."""
+        """What may be compacted now.
+
+        What is not stable may still turn out to be aborted, and what is not synced may get lost, so that neither may
+        take the place of an older record. A transaction counts once its marker is synced, too.
+        """
         log = self._log
-        return find_cleanable(
-            self._segments.all,
-            log.config,
-            first_dirty_offset=max(self.cleaned_offset, log.log_start_offset),
-            limit=min(log.last_stable_offset(high_watermark), log.recovery_point),
-            now_ms=now_ms,
-        )
+        if self._next_limit is None:
+            self._next_limit = log.last_stable_offset(high_watermark), log.end_offset
+        limit, end_offset = self._next_limit
+        if log.recovery_point >= end_offset:
+            self._limit, self._next_limit = limit, None
+        return self._find(now_ms, self._limit)
+
+    def cleanable_after_sync(self, now_ms: int, high_watermark: int) -> Cleanable:
+        """What it would be if everything were synced."""
+        return self._find(now_ms, self._log.last_stable_offset(high_watermark))
+
+    def _find(self, now_ms: int, limit: int) -> Cleanable:
+        log = self._log
+        start = max(self.cleaned_offset, log.log_start_offset)
+        return find_cleanable(self._segments.all, log.config, first_dirty_offset=start, limit=limit, now_ms=now_ms)
 
     def start(
         self, cleanable: Cleanable, now_ms: int, memory_limit: int, rest: Callable[[int], None] = lambda _: None
@@ -79,7 +106,7 @@ class Compaction:
         """All of them, since a transaction may be aborted by a marker far behind its records."""
         for segment in self._segments.all:
             index = self._aborted.index_of(segment, self._log.log_start_offset)
-            if index is not None:
+            if index is not None and index.size:
                 yield segment.path(TRANSACTION_INDEX_SUFFIX), index.size
 
     def holds(self, sources: Sequence[Source]) -> bool:

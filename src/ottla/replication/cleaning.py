@@ -86,11 +86,12 @@ class LogCleaner:
             config = partition.log.config
             if not config.compact or partition.log.doubtful or partition.log in self._uncleanable:
                 continue
-            if partition.log.sync_due:
-                # Only what is synced is compacted. It may have waited for the next checkpoint otherwise.
-                partition.start_sync()
-            cleanable = partition.log.compaction.cleanable(now_ms, partition.high_watermark)
-            if cleanable.is_due(config) and (found is None or cleanable.dirty_ratio > found[1].dirty_ratio):
+            compaction, high_watermark = partition.log.compaction, partition.high_watermark
+            cleanable = compaction.cleanable(now_ms, high_watermark)
+            if not cleanable.is_due(config):
+                if compaction.cleanable_after_sync(now_ms, high_watermark).is_due(config):
+                    partition.start_sync()
+            elif found is None or cleanable.dirty_ratio > found[1].dirty_ratio:
                 found = partition, cleanable
         return found
 
