@@ -53,6 +53,9 @@ def read_keys(batch: Buffer, header: BatchHeader) -> KeyedRecords:
         for number in range(header.record_count):
             if (byte := payload[position]) < 0x80:
                 length, position = ONE_BYTE[byte], position + 1
+            elif not byte & 1 and (second := payload[position + 1]) < 0x80:
+                # Two bytes and not negative: what most lengths are that have more than one.
+                length, position = (byte & 0x7F | second << 7) >> 1, position + 2
             else:
                 length, position = read_varint(payload, position)
             end = position + length
@@ -127,7 +130,15 @@ def _assemble(header: BatchHeader, payload: bytes) -> bytearray:
 def _with_largest_timestamp(header: BatchHeader, parts: Sequence[bytes]) -> BatchHeader:
     if header.attributes & LOG_APPEND_TIME_FLAG:
         return header
-    largest = max(_timestamp_delta(part)[0] for part in parts)
+    before = header.max_timestamp - header.base_timestamp
+    largest = None
+    for part in parts:
+        delta = _timestamp_delta(part)[0]
+        if delta == before:
+            return header
+        if largest is None or delta > largest:
+            largest = delta
+    assert largest is not None, "a batch is built of at least one record"
     return header._replace(max_timestamp=header.base_timestamp + largest)
 
 
