@@ -105,6 +105,5 @@ def test_dump_log_reads_what_was_compacted(tmp_path: Path) -> None:
     counts = [int(line.split("count: ")[1].split()[0]) for line in lines if line.startswith("baseOffset: ")]
     assert counts.count(0) > 1
     # Holes in the offsets are what compaction leaves, and there is nothing else that the tool finds strange.
-    assert [
-        line for line in dump.stderr.splitlines() if "followed by" not in line and "Non-consecutive" not in line
-    ] == []
+    complaints = [line for line in dump.stderr.splitlines() if "followed by" not in line]
+    assert [line for line in complaints if not line.startswith("Non-consecutive offsets in")] == []

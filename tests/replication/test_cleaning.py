@@ -10,10 +10,11 @@ from ottla.log.cleaning import CleaningVoidError
 from ottla.log.layout import CLEANED_OFFSETS, RECOVERY_POINTS
 from ottla.replication.cleaning import LogCleaner, Rest
 from ottla.replication.partition import Partition
+from tests.log.compacted_log import stored_batches
 from tests.manual_clock import ManualClock
 from tests.replication.cluster import Host
 from tests.replication.test_housekeeping import House
-from tests.replication.world import batch, on_loop, settle, values, visible
+from tests.replication.world import batch, kill, on_loop, open_directory, records_in, settle, values, visible
 
 COMPACTED = {
     "cleanup.policy": "compact",
@@ -209,6 +210,43 @@ async def test_a_failure_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptur
     await look(house)
     assert "table-0: compaction failed and will be tried again" in caplog.text
     assert len(visible(table)) == 10
+    house.disk.repair()
+    await look(house)
+    assert len(visible(table)) < 4
+
+
+@on_loop
+async def test_a_swap_that_fails_is_finished_by_the_next_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    house = House(tmp_path)
+    table = house.create_topic("table", configs=COMPACTED)
+    for number in range(20):
+        put(house, table, b"k%d" % (number % 3), b"%d" % number)
+    before = dict(keys_and_values(table))
+    house.disk.break_("rename", ".log.swap")
+    await look(house, 4)
+    assert caplog.text.count("compaction failed") == 1
+    house.disk.repair()
+    directory = house.directories[0]
+    kill(directory)
+    log = open_directory(directory.path, house.disk, house.clock, COMPACTED).logs[table.topic_partition]
+    assert not [name for name in os.listdir(log.path) if name.endswith((".cleaned", ".swap"))]
+    read = records_in(b"".join(stored_batches(log)))
+    assert {record.key: record.value for record in read} == before
+    assert len(read) < 20
+
+
+@on_loop
+async def test_a_swap_that_cannot_begin_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    house = House(tmp_path)
+    table = house.create_topic("table", configs=COMPACTED)
+    put(house, table, b"k", *(b"%d" % number for number in range(10)))
+    house.disk.break_("rename", ".log.cleaned")
+    await look(house)
+    assert caplog.text.count("compaction failed") >= 1
+    assert len(visible(table)) == 10
+    assert not [name for name in os.listdir(table.log.path) if name.endswith((".cleaned", ".swap"))]
     house.disk.repair()
     await look(house)
     assert len(visible(table)) < 4

@@ -47,6 +47,7 @@ def find_cleanable(
     """
     ends = [segment.base_offset for segment in segments[1:]]
     oldest_ms = now_ms - config.min_compaction_lag_ms
+    overdue_ms = now_ms - config.max_compaction_lag_ms
     count = clean = dirty = 0
     overdue = False
     for segment, end in zip(segments[:-1], ends, strict=True):
@@ -58,7 +59,8 @@ def find_cleanable(
         count += 1
         if is_dirty:
             dirty += segment.size
-            overdue = overdue or 0 < segment.first_timestamp < now_ms - config.max_compaction_lag_ms
+            # The first timestamp may have to be read from the file, so it is asked for only where there is a limit.
+            overdue = overdue or (overdue_ms > 0 and 0 < segment.first_timestamp < overdue_ms)
         else:
             clean += segment.size
     return Cleanable(first_dirty_offset, count, dirty / (clean + dirty) if dirty else 0.0, overdue)

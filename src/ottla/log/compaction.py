@@ -117,29 +117,38 @@ class Compaction:
         """Put a new segment in the place of those it was made of; False, and it is removed, if they are not there any
         more.
 
-        On OSError before the swap has begun the log is as it was. After that it is damaged until the next start, which
-        finishes the swap.
+        On OSError before the swap has begun the log is as it was. After that it is doubtful what is where, until the
+        next start finishes the swap.
         """
         log, disk, old = self._log, self._storage.disk, [source.segment for source in cleaned.sources]
         if cleaned.generation != self.generation or not self.holds(cleaned.sources):
             with contextlib.suppress(OSError):
                 abandon(disk, log.path, cleaned.base_offset)
             return False
-        begin_swap(disk, log.path, cleaned.base_offset)
-        for segment in reversed(old):
-            segment.discard(log.config.file_delete_delay_ms)
-        end_swap(disk, log.path, cleaned.base_offset)
+        try:
+            begin_swap(disk, log.path, cleaned.base_offset)
+        except OSError:
+            abandon(disk, log.path, cleaned.base_offset)
+            raise
+        try:
+            for segment in reversed(old):
+                segment.discard(log.config.file_delete_delay_ms)
+            end_swap(disk, log.path, cleaned.base_offset)
+        except OSError:
+            log.doubtful = True
+            raise
+        self._take(old, cleaned)
+        return True
+
+    def _take(self, old: Sequence[Segment], cleaned: CleanedSegment) -> None:
+        log = self._log
         new = Segment(self._storage, log.path, cleaned.base_offset, cleaned.size)
         if cleaned.aborted:
             new.add_transaction_index(new=False)
         else:
-            disk.remove(new.path(TRANSACTION_INDEX_SUFFIX))
-        self._replace(old, new)
-        return True
-
-    def _replace(self, old: Sequence[Segment], new: Segment) -> None:
+            self._storage.disk.remove(new.path(TRANSACTION_INDEX_SUFFIX))
         self._segments.replace(old, new)
-        self._log.segments_replaced(old)
+        log.segments_replaced(old)
 
     def finish(self, cleaning: Cleaning) -> None:
         """All groups of a pass were swapped in."""

@@ -130,8 +130,8 @@ class Log:
         self._untouched_end = end_offset if untouched else _TOUCHED
         self._before_truncation: Callable[[], None] | None = None
         self.doubtful = False
-        """A sync failed. The kernel may have dropped what it could not write and report success from then on, so only
-        reading the log again, after a restart, tells what is on disk."""
+        """A sync failed, or a rename that must not. The kernel may have dropped what it could not write and report
+        success from then on, so only reading the log again, after a restart, tells what is on disk."""
 
     def __str__(self) -> str:
         return str(self.topic_partition)
