@@ -64,10 +64,11 @@ class Compaction:
         take the place of an older record. A transaction counts once its marker is synced, too.
         """
         log = self._log
-        if self._next_limit is None:
-            self._next_limit = log.last_stable_offset(high_watermark), log.end_offset
-        limit, end_offset = self._next_limit
-        if log.recovery_point >= end_offset:
+        present = log.last_stable_offset(high_watermark), log.end_offset
+        for limit, end_offset in (self._next_limit or present, present):
+            if log.recovery_point < end_offset:
+                self._next_limit = limit, end_offset
+                break
             self._limit, self._next_limit = limit, None
         return self._find(now_ms, self._limit)
 
