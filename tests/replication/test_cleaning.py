@@ -2,12 +2,15 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ottla.config.broker import BrokerConfig
+from ottla.log.cleanable import Cleanable, find_cleanable
 from ottla.log.cleaning import CleaningVoidError
 from ottla.log.layout import CLEANED_OFFSETS, RECOVERY_POINTS
+from ottla.log.segment import Segment
 from ottla.replication.cleaning import LogCleaner, Rest
 from ottla.replication.partition import Partition
 from tests.log.compacted_log import stored_batches
@@ -260,6 +263,28 @@ async def test_a_damaged_log_is_left_alone(tmp_path: Path, caplog: pytest.LogCap
     house.disk.open(f"{table.log.path}/{0:020d}.log").write(b"?", 64)
     await look(house, 4)
     assert caplog.text.count("is not compacted any more, until the broker restarts: at byte 0: the checksum is") == 1
+
+
+@on_loop
+async def test_trouble_with_one_log_is_not_trouble_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    house = House(tmp_path)
+    bad, good = (house.create_topic(name, configs=COMPACTED) for name in ("bad", "good"))
+    for partition in (bad, good):
+        put(house, partition, b"k", *(b"%d" % number for number in range(10)))
+
+    def fail_for_bad(segments: list[Segment], *args: Any, **settings: Any) -> Cleanable:
+        assert "bad-0" not in segments[0].directory
+        return find_cleanable(segments, *args, **settings)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ottla.log.compaction.find_cleanable", fail_for_bad)
+        await look(house)
+    assert "bad-0: compaction failed and will be tried again" in caplog.text
+    assert len(visible(good)) < 4
+    await look(house)
+    assert len(visible(bad)) < 4
 
 
 @on_loop

@@ -69,11 +69,7 @@ class LogCleaner:
             self._timer = self._clock.call_later(seconds, self._look)
 
     def _look(self) -> None:
-        try:
-            found = self._find_dirtiest()
-        except OSError as error:
-            log.error("what is to be compacted cannot be told and will be looked at again: %s", error)
-            found = None
+        found = self._find_dirtiest()
         if found is None:
             self._look_later()
         else:
@@ -83,31 +79,40 @@ class LogCleaner:
         now_ms = self._clock.time_ms()
         found: tuple[Partition, Cleanable] | None = None
         for partition in self._replicas:
-            config = partition.log.config
-            if not config.compact or partition.log.doubtful or partition.log in self._uncleanable:
+            log_ = partition.log
+            if not log_.config.compact or log_.doubtful or log_ in self._uncleanable:
                 continue
-            compaction, high_watermark = partition.log.compaction, partition.high_watermark
-            cleanable = compaction.cleanable(now_ms, high_watermark)
-            if not cleanable.is_due(config):
-                if compaction.cleanable_after_sync(now_ms, high_watermark).is_due(config):
-                    partition.start_sync()
-            elif found is None or cleanable.dirty_ratio > found[1].dirty_ratio:
+            try:
+                cleanable = self._cleanable(partition, now_ms)
+            except Exception as error:
+                self._failed(partition, error)
+                continue
+            if cleanable.is_due(log_.config) and (found is None or cleanable.dirty_ratio > found[1].dirty_ratio):
                 found = partition, cleanable
         return found
 
+    def _cleanable(self, partition: Partition, now_ms: int) -> Cleanable:
+        log_, high_watermark = partition.log, partition.high_watermark
+        cleanable = log_.compaction.cleanable(now_ms, high_watermark)
+        if not cleanable.is_due(log_.config):
+            after_sync = log_.compaction.cleanable_after_sync(now_ms, high_watermark)
+            if after_sync.is_due(log_.config):
+                partition.start_sync()
+        return cleanable
+
     async def _clean(self, partition: Partition, cleanable: Cleanable) -> None:
-        """One pass over a partition, and then the next look: at once, unless something is wrong."""
-        delay: float | None = 0
+        """One pass over a partition, and then the next look: at once, if this one has come further."""
+        delay: float | None = None
         compaction = partition.log.compaction
         generation = compaction.generation
         try:
             await self._run(partition, cleanable)
+            delay = 0 if compaction.cleaned_offset > cleanable.first_dirty_offset else None
         except CleaningVoidError:
             log.debug("%s changed while it was compacted", partition)
         except Exception as error:
             # What was read while a log is truncated need not make sense.
             if generation == compaction.generation:
-                delay = None
                 self._failed(partition, error)
         self._look_later(delay)
 
