@@ -99,9 +99,16 @@ def read(bootstrap_servers: str, topic: str, isolation_level: str = "read_commit
 def high_watermark(bootstrap_servers: str, topic: str) -> int:
     """The offset behind all records of a topic, with those of open transactions and their markers."""
     consumer = Consumer({**client(bootstrap_servers), "group.id": "reader", "isolation.level": "read_uncommitted"})
-    _, high = consumer.get_watermark_offsets(TopicPartition(topic, 0))
-    consumer.close()
-    return int(high)
+    while True:
+        try:
+            _, high = consumer.get_watermark_offsets(TopicPartition(topic, 0))
+        except KafkaException as error:
+            # Apache Kafka says that a topic is there a moment before its leader knows.
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                raise
+        else:
+            consumer.close()
+            return int(high)
 
 
 def batches(consumer: Any, end: int = 0) -> Iterator[list[Any]]:

@@ -126,6 +126,7 @@ class Broker:
 def play(crash: Crash, network: Network, broker: Broker) -> None:
     topics = [f"{crash.name.lower()}-{position}" for position in range(len(SETTINGS))]
     create_topics(network.address, topics)
+    wait_until_written(network.address, topics, 0)  # What acks=0 sends before a leader is ready is lost, too.
     senders = [Sender(network.address, *pair) for pair in zip(topics, SETTINGS.values(), strict=True)]
     for sender in senders:
         sender.send(BEFORE)
