@@ -188,6 +188,7 @@ class CompactionMachine(RuleBasedStateMachine):
         self.log.truncate_to(kept)
         assert self.log.compaction.generation > generation
         self._lost_from(self.log.end_offset)
+        self.sync()  # Otherwise a loss of power could undo the truncation.
         if self.cleaning is not None:
             while self.cleaning.groups:
                 group = self.cleaning.groups.pop()
