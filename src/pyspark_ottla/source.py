@@ -15,12 +15,14 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from ottla.spark.bounds import offsets_from_json, offsets_to_json
-from ottla.spark.options import SourceOptions, parse_source_options
+from ottla.spark.options import OptionError, SourceOptions, parse_source_options
 from ottla.spark.planning import plan_batch
 from ottla.spark.ranges import OffsetRange
 from ottla.spark.reading import read_range
 from ottla.spark.session import Session
+from ottla.spark.sink_options import SinkOptions, parse_sink_options
 from ottla.spark.stream import Stream
+from pyspark_ottla.sink import OttlaStreamWriter, OttlaWriter, check_columns
 
 _COLUMNS = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
@@ -43,6 +45,19 @@ class OttlaDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "OttlaStreamReader":  # noqa: N802 - Spark's name
         return OttlaStreamReader(parse_source_options(self.options, streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:
+        return OttlaWriter(self._sink(schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:  # noqa: N802 - Spark's name
+        return OttlaStreamWriter(self._sink(schema, overwrite))
+
+    def _sink(self, schema: StructType, overwrite: bool) -> SinkOptions:
+        options = parse_sink_options(self.options)
+        if overwrite:
+            raise OptionError("topics are only appended to: use the mode append")
+        check_columns(schema, options)
+        return options
 
 
 def columns(options: Mapping[str, str]) -> str:

@@ -22,7 +22,7 @@ from ottla.spark.headers import HEADERS_TYPE, headers_column
 from ottla.spark.varints import Bytes, Positions, Truncated, read_varints
 
 TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
-GROUP_BYTES = 16 << 20
+GROUP_BYTES = 4 << 20
 """Batches are decoded together up to this size. Keys and values of one group never need more than 31 bits."""
 
 _FIELDS = [
