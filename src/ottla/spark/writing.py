@@ -83,9 +83,14 @@ def write_exactly_once(batches: Iterator[pa.RecordBatch], options: SinkOptions, 
 
 
 def _producer(options: SinkOptions, more: Mapping[str, str]) -> Any:
-    """It calls back about rows that failed, and not about the millions that did not."""
+    """It calls back about rows that failed, and not about the millions that did not.
+
+    Errors of the producer as a whole come back from the calls that it fails, so nobody has to be told of them.
+    """
     try:
-        return Producer({**options.producer, **more, "delivery.report.only.error": True})
+        return Producer(
+            {**options.producer, **more, "delivery.report.only.error": True, "error_cb": lambda error: None}
+        )
     except KafkaException as error:
         raise OptionError(f"the producer refuses its settings: {error.args[0].str()}") from error
 
