@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 
 KAFKA_JARS ?= $(wildcard $(CURDIR)/build/kafka-jars)
 
-.PHONY: setup run test check bench profile lock docs kafka-jars clean
+.PHONY: setup run test test-spark check bench profile lock docs kafka-jars clean
 
 setup: $(STAMP)
 
@@ -24,6 +24,10 @@ run: setup
 
 test: setup
 	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+# The long Spark set too: faults, every kind of topic, restarts. Takes some minutes and needs Java 17.
+test-spark: setup
+	@$(BIN)/python -m pytest -m "spark or not spark" tests/spark $(ARGS)
 
 # Needs Maven and Java. With the jars in place, `make test` also runs Kafka's own tools against Ottla.
 kafka-jars: build/kafka-jars

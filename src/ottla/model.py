@@ -22,6 +22,9 @@ NO_LEADER_EPOCH = -1
 NO_TIMESTAMP = -1
 NO_OFFSET = -1
 
+READ_COMMITTED = 1
+"""The isolation level of a reader that does not want records of open and aborted transactions."""
+
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 MAX_TIMESTAMP = -3
@@ -36,6 +39,13 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class Producer(NamedTuple):
+    """A producer as its coordinator named it: an id, and an epoch that fences its predecessors."""
+
+    producer_id: int
+    producer_epoch: int
 
 
 def new_topic_id(random_bytes: bytes) -> TopicId:

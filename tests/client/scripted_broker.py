@@ -28,6 +28,7 @@ class ScriptedBroker:
         self.connections = 0
         self.versions = {api.key: (api.min_version, api.max_version) for api in APIS.values()}
         self.refuse_first_version = False
+        self.asked = asyncio.Event()
         self.hold: asyncio.Event | None = None
         self._answer = answer
 
@@ -52,6 +53,7 @@ class ScriptedBroker:
             return self._versions(header)
         request, _ = codec.decode(APIS[header.api_key].request, frame, header.api_version, header.body_position)
         self.requests.append((request, header.api_version))
+        self.asked.set()
         answer = self._answer(request, header.api_version)
         return answer if answer is None or isinstance(answer, bytes) else _frame(header, answer, header.api_version)
 

@@ -146,8 +146,7 @@ class Cluster:
         if isinstance(request, MetadataRequest):
             partition = MetadataResponsePartition(partition_index=0, leader_id=self.told)
             brokers = [MetadataResponseBroker(node_id=n, host=a.host, port=a.port) for n, a in self.addresses.items()]
-            told, self.told = self.told, self.leader
-            del told
+            self.told = self.leader
             return MetadataResponse(brokers=brokers, topics=[MetadataResponseTopic(name="t", partitions=[partition])])
         assert isinstance(request, ListOffsetsRequest)
         code = ErrorCode.NONE if node_id == self.leader else ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -108,7 +108,7 @@ def test_a_silent_broker_is_given_up() -> None:
     async def scenario() -> None:
         async with scripted(lambda request, version: None) as broker:
             connection = await to(broker)
-            with pytest.raises(ConnectionFailed, match="did not answer Metadata within 0.05 s"):
+            with pytest.raises(ConnectionFailed, match=r"did not answer Metadata within 0\.05 s"):
                 await ask(connection, within=0.05)
             assert connection.closed
 
@@ -142,8 +142,7 @@ def test_a_cancelled_call_does_not_disturb_the_next() -> None:
             connection = await to(broker)
             broker.hold = asyncio.Event()
             waiting = asyncio.ensure_future(ask(connection))
-            while not broker.requests:
-                await asyncio.sleep(0)
+            await broker.asked.wait()
             waiting.cancel()
             broker.hold.set()
             assert (await ask(connection)).cluster_id == "scripted"

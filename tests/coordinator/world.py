@@ -1,4 +1,4 @@
-"""A broker from the group coordinator down: real core, real partition, real store; no sockets, no waiting."""
+"""A broker from the coordinators down: real cores, real partitions, real store; no sockets, no waiting."""
 
 import asyncio
 import random
@@ -10,6 +10,9 @@ from ottla.config.broker import BrokerConfig
 from ottla.controller.controller import Controller
 from ottla.controller.membership import ensure_cluster_id, register, seek_controller_seat
 from ottla.coordinator.groups import GroupCoordinator
+from ottla.coordinator.markers import Markers
+from ottla.coordinator.producer_ids import ProducerIds
+from ottla.coordinator.transactions import TransactionCoordinator
 from ottla.errors import ErrorCode
 from ottla.groups.commands import Commit, Join, LeavingMember, PartitionCommit, Sync
 from ottla.groups.commands import Protocol as AssignmentProtocol
@@ -29,6 +32,7 @@ SETTINGS = {
     "node.id": "1",
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
 STORES = ("memory", "sqlite")
@@ -47,6 +51,13 @@ class Broker:
         self.directory = open_directory(machine.path / "logs", machine.disk, machine.clock)
         self.replicas = Replicas(1, [self.directory], machine.clock, self.background)
         self.groups = GroupCoordinator(self.controller, self.replicas, self.store, machine.clock)
+        self.transactions = TransactionCoordinator(
+            self.controller,
+            self.replicas,
+            ProducerIds(1, self.store),
+            Markers(self.replicas, self.groups),
+            machine.clock,
+        )
 
     async def start(self) -> None:
         """Returns before the groups are loaded."""
@@ -58,8 +69,10 @@ class Broker:
         await self.controller.refresh()
         self.controller.subscribe(self.replicas.apply)
         self.groups.start()
+        self.transactions.start()
 
     async def stop(self, *, clean: bool = True) -> None:
+        self.transactions.stop()
         self.groups.stop()
         self.replicas.close()
         self.controller.stop()
@@ -172,11 +185,13 @@ class Machine:
         return broker
 
     async def start(self, settings: Mapping[str, str] | None = None) -> Broker:
-        """Start a broker with a topic `clicks` of three partitions, ready to coordinate groups."""
+        """Start a broker with a topic `clicks` of three partitions, ready to coordinate groups and transactions."""
         broker = await self.boot(settings)
         if "clicks" not in broker.controller.image.topics:
             await broker.create_topic("clicks", 3)
         await broker.locate()
+        await broker.transactions.locate("any")
+        await settle()
         return broker
 
     async def restart(self, broker: Broker, settings: Mapping[str, str] | None = None, *, clean: bool = True) -> Broker:

@@ -8,9 +8,10 @@ before they are believed.
 from collections.abc import Callable
 from pathlib import Path
 
+from ottla.core.effects import CancelTimer, SetTimer
 from ottla.errors import ErrorCode
-from ottla.groups.commands import LeavingMember, PartitionCommit, Producer, Protocol
-from ottla.groups.effects import CancelTimer, Outcome, SetTimer, TimerKey
+from ottla.groups.commands import LeavingMember, PartitionCommit, Protocol
+from ottla.groups.effects import Outcome, TimerKey
 from ottla.groups.group import subscribed_topics
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import GroupRemoved, GroupStored, OffsetCommitted, OffsetRemoved, Record
@@ -23,7 +24,7 @@ from ottla.groups.results import (
     Result,
     SyncResult,
 )
-from ottla.model import TopicId, TopicPartition
+from ottla.model import Producer, TopicId, TopicPartition
 from tests.groups.shell import Shell, subscription
 
 TRACES = Path(__file__).with_name("traces")
@@ -228,7 +229,7 @@ def parse_commit(text: str, metadata: str | None) -> PartitionCommit:
     return PartitionCommit(*parse_partition(where), int(offset), 0, metadata)
 
 
-def show_timer(change: SetTimer | CancelTimer, steady_ms: int) -> str:
+def show_timer(change: SetTimer[TimerKey] | CancelTimer[TimerKey], steady_ms: int) -> str:
     if isinstance(change, SetTimer):
         return f"timer {show_key(change.key)} in {(change.at_ms - steady_ms) / 1000:g}s"
     return f"timer {show_key(change.key)} off"

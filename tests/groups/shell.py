@@ -5,24 +5,16 @@ from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple
 
+from ottla.core.effects import Now, Reply, SetTimer
 from ottla.errors import ErrorCode
 from ottla.groups import records
-from ottla.groups.commands import (
-    Commit,
-    Join,
-    LeavingMember,
-    PartitionCommit,
-    Producer,
-    Protocol,
-    Sync,
-    TxnCommit,
-)
+from ottla.groups.commands import Commit, Join, LeavingMember, PartitionCommit, Protocol, Sync, TxnCommit
 from ottla.groups.coordinator import GroupCore
-from ottla.groups.effects import Now, Outcome, Reply, SetTimer, TimerKey
+from ottla.groups.effects import Outcome, TimerKey
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import Record
 from ottla.groups.results import JoinResult, Result
-from ottla.model import TopicPartition
+from ottla.model import Producer, TopicPartition
 
 WALL_START_MS = 1_700_000_000_000
 
@@ -98,7 +90,7 @@ class Shell:
         self.trace(outcome)
         return outcome
 
-    def _answer(self, reply: Reply) -> None:
+    def _answer(self, reply: Reply[Result]) -> None:
         assert reply.token not in self.replies, f"request {reply.token} is answered twice"
         self.replies[reply.token] = reply.result
 

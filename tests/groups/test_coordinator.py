@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
+from ottla.core.effects import Now, Reply, response_error
 from ottla.errors import ErrorCode
-from ottla.groups.commands import Commit, PartitionCommit, Producer, Protocol, TxnCommit
+from ottla.groups.commands import Commit, PartitionCommit, Protocol, TxnCommit
 from ottla.groups.coordinator import MAX_PORTION
-from ottla.groups.effects import Now, Outcome, Reply, TimerKey, TimerKind, response_error
+from ottla.groups.effects import Outcome, TimerKey, TimerKind
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import GroupRemoved, GroupStored, OffsetCommitted, OffsetRemoved, StoredMember
 from ottla.groups.results import (
@@ -20,7 +21,7 @@ from ottla.groups.results import (
     Result,
     SyncResult,
 )
-from ottla.model import ZERO_TOPIC_ID, TopicId, TopicPartition
+from ottla.model import ZERO_TOPIC_ID, Producer, TopicId, TopicPartition
 from tests.groups.shell import WALL_START_MS, Shell, protocols, subscription
 
 OLD_TOPIC = TopicId(b"o" * 16)

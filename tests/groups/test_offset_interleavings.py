@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ottla.errors import ErrorCode
-from ottla.groups.commands import PartitionCommit, Producer
+from ottla.groups.commands import PartitionCommit
 from ottla.groups.coordinator import GroupCore
 from ottla.groups.group import Group
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import GroupRemoved, GroupStored, OffsetRemoved
 from ottla.groups.results import CommitResult
 from ottla.groups.state import EMPTY, STABLE
-from ottla.model import ZERO_TOPIC_ID, TopicPartition
+from ottla.model import ZERO_TOPIC_ID, Producer, TopicPartition
 from tests.groups.shell import Logged, Shell, decode
 
 GROUP = "g"

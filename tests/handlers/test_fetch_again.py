@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from ottla.handlers.fetch_again import FetchAgain
-from ottla.model import TopicId
+from ottla.model import READ_COMMITTED, Producer, TopicId
 from ottla.records.builder import NewRecord, build_batch
+from ottla.records.control import MARKER_SIZE, EndTransactionMarker
+from ottla.replication.partition import Admission
 from ottla.wire.api import FETCH
 from ottla.wire.api.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
@@ -21,6 +23,20 @@ TIMESTAMP = 1_700_000_000_000
 def append(world: Running, partition: int, size: int) -> None:
     record = NewRecord(None, bytes(size), (), TIMESTAMP)
     world.broker.replicas.leader_of("topic", partition).append(memoryview(build_batch([record])))
+
+
+def append_in_transaction(world: Running, producer_id: int, size: int) -> None:
+    partition = world.broker.replicas.leader_of("topic", 0)
+    guard = partition.begin_verification(Producer(producer_id, 0), 0, supports_epoch_bump=False)
+    record = NewRecord(None, bytes(size), (), TIMESTAMP)
+    batch = build_batch([record], producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
+    # Without sequence numbers, so that every batch is a new one.
+    partition.append(memoryview(batch), Admission(guard, from_coordinator=True))
+
+
+def end_transaction(world: Running, producer_id: int, *, committed: bool) -> None:
+    marker = EndTransactionMarker(producer_id, 0, 0, committed)
+    world.broker.replicas.leader_of("topic", 0).append_marker(marker, 0)
 
 
 class Consumer:
@@ -111,6 +127,10 @@ async def wander(world: Running, version: int, seed: int) -> list[bytes]:
             append(world, chance.choice([0, 0, 0, 1]), chance.choice([10, 100, 127, 400, 1500]))
         if chance.random() < 0.05:
             world.broker.replicas.leader_of("topic", 0).delete_records_before(-1)
+        if chance.random() < 0.2:
+            append_in_transaction(world, chance.choice([7, 8]), 50)
+        if chance.random() < 0.15:
+            end_transaction(world, chance.choice([7, 8]), committed=chance.random() < 0.7)
         wanted = [(chance.choice([0] * 9 + [1, 7]), chance.choice([*range(30), -1, 9999]))]
         strange = chance.random()
         if strange < 0.05:
@@ -188,3 +208,46 @@ async def test_a_waiting_fetch_keeps_the_next_request_waiting(tmp_path: Path) ->
         append(world, 0, 10)
         await until(lambda: consumer.is_answered)
         assert [len(consumer.take().responses[0].partitions) for _ in range(2)] == [1, 1]
+
+
+@pytest.mark.parametrize("learned", [True, False], ids=["fast", "slow"])
+@asynchronous
+async def test_a_reader_of_committed_records_waits_for_the_end_of_a_transaction(tmp_path: Path, learned: bool) -> None:
+    async with running(tmp_path) as world:
+        consumer = await new_consumer(world, 12)
+        append(world, 0, 10)
+        for _ in range(4 if learned else 0):
+            consumer.send([(0, 0)], -1, max_wait_ms=500, isolation_level=READ_COMMITTED)
+            consumer.take()
+        consumer.send([(0, 1)], -1, max_wait_ms=500, isolation_level=READ_COMMITTED)
+        append_in_transaction(world, 7, 50)
+        append(world, 0, 10)
+        await settle()
+        assert not consumer.is_answered, "it may not even be told that there is something it cannot have yet"
+        end_transaction(world, 7, committed=False)
+        await settle()
+        [partition] = consumer.take().responses[0].partitions
+        assert (partition.high_watermark, partition.last_stable_offset) == (4, 4)
+        aborted = partition.aborted_transactions
+        assert aborted is not None
+        assert [(it.producer_id, it.first_offset) for it in aborted] == [(7, 1)]
+        assert partition.records is not None
+        assert len(partition.records) > 2 * MARKER_SIZE
+
+
+@asynchronous
+async def test_a_reader_of_committed_records_waits_for_enough_of_them(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        consumer = await new_consumer(world, 12)
+        consumer.send([(0, 0)], -1, max_wait_ms=500, min_bytes=400, isolation_level=READ_COMMITTED)
+        append_in_transaction(world, 7, 100)
+        end_transaction(world, 7, committed=True)
+        await settle()
+        assert not consumer.is_answered
+        append_in_transaction(world, 8, 500)
+        await settle()
+        assert not consumer.is_answered
+        end_transaction(world, 8, committed=True)
+        await settle()
+        [partition] = consumer.take().responses[0].partitions
+        assert partition.last_stable_offset == 4

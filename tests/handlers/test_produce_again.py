@@ -34,10 +34,15 @@ FAST_VERSIONS = range(5, PRODUCE.max_version + 1)
 TIMESTAMP = 1_700_000_000_000
 
 
-def a_batch(value: bytes, *, producer_id: int = -1, sequence: int = -1) -> bytes:
-    record = NewRecord(None, value, (), TIMESTAMP)
-    epoch = -1 if producer_id < 0 else 0
-    return bytes(build_batch([record], producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence))
+def a_batch(value: bytes, *, producer_id: int = -1, sequence: int = -1, transactional: bool = False) -> bytes:
+    batch = build_batch(
+        [NewRecord(None, value, (), TIMESTAMP)],
+        producer_id=producer_id,
+        producer_epoch=-1 if producer_id < 0 else 0,
+        base_sequence=sequence,
+        transactional=transactional,
+    )
+    return bytes(batch)
 
 
 class Sample(NamedTuple):
@@ -65,6 +70,7 @@ def random_samples(seed: int, count: int) -> list[Sample]:
     """Mostly requests that repeat an earlier one, with all that may go wrong in between."""
     chance = random.Random(seed)
     good = a_batch(b"x" * chance.randrange(200))
+    transactional = a_batch(b"t", producer_id=7, sequence=0, transactional=True)
     bad = [None, b"", b"short", good[:-1], good + b"z", good + good, bytes(61), good[:20] + bytes(60)]
     kinds = [
         Sample(
@@ -79,7 +85,7 @@ def random_samples(seed: int, count: int) -> list[Sample]:
     samples = []
     for number in range(count):
         repeated = a_batch(b"y", producer_id=7, sequence=number // 20)
-        records = chance.choice([good] * 6 + [repeated] * 2 + bad)
+        records = chance.choice([good] * 6 + [repeated] * 2 + [transactional] + bad)
         partitions: tuple[tuple[int, bytes | None], ...] = ((chance.choice([0, 0, 1, 2, -1]), records),)
         if chance.random() < 0.1:
             partitions += ((1, good),)

@@ -143,7 +143,7 @@ class LogMachine(RuleBasedStateMachine):
         begun, _ = transactions([item for item in self.batches if item.last >= self.start])
         if producer_id not in begun and self.start == 0:
             with pytest.raises(KafkaError) as error:
-                self.log.append(item.view, item.header, self.epoch)
+                self.log.append_in_transaction(item.view, item.header, self.epoch, None)
             assert error.value.code == ErrorCode.INVALID_TXN_STATE
         guard = self.log.begin_verification(
             producer_id, item.header.base_sequence, item.header.producer_epoch, supports_epoch_bump=False

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.producers import REMEMBERED_BATCHES, AppendedBatch, Producers
+from ottla.log.verification import VerificationGuard
 from ottla.records.control import EndTransactionMarker
 from ottla.records.format import MAX_SEQUENCE, TRANSACTIONAL_FLAG
 from ottla.records.header import BatchHeader
@@ -18,15 +19,19 @@ def header(sequence: int, count: int = 1, *, epoch: int = 0, producer_id: int = 
 
 
 def append(producers: Producers, item: BatchHeader, offset: int) -> AppendedBatch | None:
-    duplicate = producers.check(item)
+    duplicate = check(producers, item)
     if duplicate is None:
         producers.update(item, offset)
     return duplicate
 
 
+def check(producers: Producers, item: BatchHeader, guard: VerificationGuard | None = None) -> AppendedBatch | None:
+    return producers.check_in_transaction(item, guard, False) if item.is_transactional else producers.check(item)
+
+
 def refusal(producers: Producers, item: BatchHeader) -> ErrorCode:
     with pytest.raises(KafkaError) as error:
-        producers.check(item)
+        check(producers, item)
     return error.value.code
 
 
@@ -185,7 +190,7 @@ def append_verified(
     guard = producers.begin_verification(
         item.producer_id, item.base_sequence, item.producer_epoch, supports_epoch_bump=bump, now_ms=NOW_MS
     )
-    duplicate = producers.check(item, guard)
+    duplicate = check(producers, item, guard)
     if duplicate is None:
         producers.update(item, offset)
     return duplicate
@@ -206,7 +211,7 @@ def marker_refusal(producers: Producers, item: EndTransactionMarker, version: in
 def test_a_transaction_begins_with_its_first_batch_and_ends_with_a_marker() -> None:
     producers = Producers(DAY_MS)
     append_verified(producers, transactional(0, 2), 10)
-    assert producers.check(transactional(2)) is None
+    assert producers.check_in_transaction(transactional(2), None, False) is None
     append(producers, transactional(2), 12)
     (producer,) = producers.active()
     assert (producer.transaction_start, producers.transactions.first_unstable) == (10, 10)
@@ -221,7 +226,9 @@ def test_the_first_batch_needs_a_guard() -> None:
     append_verified(producers, transactional(0), 10)
     producers.end_transaction(marker(), 11, NOW_MS)
     assert refusal(producers, transactional(1)) == ErrorCode.INVALID_TXN_STATE
-    assert producers.check(transactional(0)) == (0, 10, 0, NOW_MS), "a duplicate is one also after the transaction"
+    assert producers.check_in_transaction(transactional(0), None, False) == (0, 10, 0, NOW_MS), (
+        "a duplicate is one also after the transaction"
+    )
 
 
 def test_a_marker_makes_guards_worthless() -> None:
@@ -229,7 +236,7 @@ def test_a_marker_makes_guards_worthless() -> None:
     guard = producers.begin_verification(7, 0, 0, supports_epoch_bump=False, now_ms=NOW_MS)
     producers.end_transaction(marker(committed=False), 10, NOW_MS)
     with pytest.raises(KafkaError) as error:
-        producers.check(transactional(0), guard)
+        producers.check_in_transaction(transactional(0), guard, False)
     assert error.value.code == ErrorCode.INVALID_TXN_STATE
 
 
@@ -253,7 +260,7 @@ def test_sequences_within_a_transaction() -> None:
     producers = Producers(DAY_MS)
     append_verified(producers, transactional(0, 3), 10)
     assert refusal(producers, transactional(4)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert producers.check(transactional(0, 3)) == (2, 12, 2, NOW_MS)
+    assert producers.check_in_transaction(transactional(0, 3), None, False) == (2, 12, 2, NOW_MS)
 
 
 def test_a_new_client_begins_at_zero_where_nothing_is_known_of_it() -> None:
@@ -279,11 +286,11 @@ def test_offsets_of_a_group_coordinator_have_no_sequence() -> None:
     producers = Producers(DAY_MS)
     append_verified(producers, transactional(0), 10)
     for offset in (11, 12):
-        assert producers.check(transactional(0), None, from_coordinator=True) is None
+        assert producers.check_in_transaction(transactional(0), None, from_coordinator=True) is None
         producers.update(transactional(0), offset)
     producers.end_transaction(marker(), 13, NOW_MS)
     with pytest.raises(KafkaError) as error:
-        producers.check(transactional(0), None, from_coordinator=True)
+        producers.check_in_transaction(transactional(0), None, from_coordinator=True)
     assert error.value.code == ErrorCode.INVALID_TXN_STATE
 
 
@@ -371,7 +378,7 @@ def test_recalled_batches_leave_transactions_alone() -> None:
     told = Producers(DAY_MS)
     told.replace([producer], NOW_MS)
     told.recall([*items, header(-1)._replace(attributes=0x30, base_offset=13)])
-    assert told.check(transactional(0)) == (0, 10, 0, NOW_MS)
+    assert check(told, transactional(0)) == (0, 10, 0, NOW_MS)
     assert (producer.transaction_start, producer.coordinator_epoch) == (10, 4)
     assert told.transactions.first_unstable == 10
 

@@ -85,9 +85,12 @@ class OurLog:
             transactional=kind == "t",
         )
         base_offset = self.log.end_offset
-        original = self.log.append_in_transaction(
-            item.view, item.header, 0, guard, from_coordinator=command == "offsets"
-        )
+        if kind == "t":
+            original = self.log.append_in_transaction(
+                item.view, item.header, 0, guard, from_coordinator=command == "offsets"
+            )
+        else:
+            original = self.log.append(item.view, item.header, 0)
         return str(base_offset if original is None else original.first_offset)
 
     def _marker(self, producer_id: str, epoch: str, coordinator_epoch: str, kind: str, version: str) -> str:

@@ -74,7 +74,10 @@ class Appended(NamedTuple):
 def append(log: Log, item: Batch | None = None, leader_epoch: int = 0) -> Appended:
     item = item or batch()
     base_offset = log.end_offset
-    original = log.append(item.view, item.header, leader_epoch)
+    if item.header.is_transactional:
+        original = log.append_in_transaction(item.view, item.header, leader_epoch, None)
+    else:
+        original = log.append(item.view, item.header, leader_epoch)
     if original is not None:
         return Appended(original.first_offset, original.last_offset, duplicate=True)
     return Appended(base_offset, log.end_offset - 1, duplicate=False)

@@ -1,9 +1,9 @@
-"""One SparkSession per run, and topics with known content."""
+"""One SparkSession per run, on one worker: starting it takes longer than most tests."""
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,28 +11,45 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_QUIET = {
-    "spark.log.level": "ERROR",
+    from ottla.testing.embedded import EmbeddedBroker
+
+CONFIG = {
+    "spark.log.level": "OFF",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
 }
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """Workers must run the interpreter that has Ottla installed, not the one on the PATH."""
+    if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
+        pytest.skip("Spark needs Java")
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    directory: Path = tmp_path_factory.mktemp("spark")
-    builder: Any = SparkSession.builder.master("local[2]").appName("ottla-tests")
-    for key, value in _QUIET.items():
+    builder: Any = SparkSession.builder
+    builder = builder.master("local[2]").appName("ottla-tests")
+    for key, value in CONFIG.items():
         builder = builder.config(key, value)
-    session = builder.config("spark.sql.warehouse.dir", str(directory / "warehouse")).getOrCreate()
+    session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.fixture
+def bootstrap(ottla_broker: "EmbeddedBroker") -> str:
+    return ottla_broker.bootstrap_servers

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 
-from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
 from ottla.records.builder import NewRecord, build_batch, seal
 from ottla.records.format import Codec
@@ -154,6 +153,17 @@ def test_a_partition_without_records_in_range_gives_no_batches() -> None:
     assert list(ColumnDecoder(PARTITION).decode(payloads, 100, 200)) == []
 
 
+def strictly_read(batch: bytes) -> list[tuple[Any, ...]] | None:
+    """None for what only the leader's check refuses: header keys that are not UTF-8, offsets beyond the last one."""
+    try:
+        return [tuple(record) for record in read_records(batch)]
+    except InvalidBatch as error:
+        lenient = ("UTF-8", "out of order", "64 bits")
+        if any(word in str(error) for word in lenient):
+            return None
+        raise
+
+
 @settings(max_examples=300, deadline=None)
 @given(records=samples.record_lists, data=st.data())
 def test_damaged_records_are_refused_or_read_as_the_reader_reads_them(
@@ -167,14 +177,8 @@ def test_damaged_records_are_refused_or_read_as_the_reader_reads_them(
         table = decode(bytes(batch))
     except InvalidBatch:
         return
-    try:
-        wanted = [tuple(record) for record in read_records(batch)]
-    except InvalidBatch as error:
-        # What only the leader's stricter check refuses: keys that are not UTF-8, offsets beyond the last one.
-        assert error.code == ErrorCode.INVALID_RECORD
-        assert "UTF-8" in str(error) or "out of order" in str(error) or "64 bits" in str(error)
-        return
-    assert rows(table) == wanted
+    if (wanted := strictly_read(bytes(batch))) is not None:
+        assert rows(table) == wanted
 
 
 def test_a_timestamp_beyond_microseconds_is_refused() -> None:

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ottla.errors import ErrorCode
-from ottla.model import TopicPartition
-from ottla.txn.commands import Producer
+from ottla.model import Producer, TopicPartition
 from ottla.wire import codec
 from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.api.add_partitions_to_txn import (

@@ -8,10 +8,11 @@ they are believed.
 from collections.abc import Callable
 from pathlib import Path
 
+from ottla.core.effects import CancelTimer, SetTimer
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import TopicPartition
-from ottla.txn.commands import PROTOCOL_1, PROTOCOL_2, Producer
-from ottla.txn.effects import CancelTimer, Marker, Outcome, SetTimer, WriteMarkers
+from ottla.model import Producer, TopicPartition
+from ottla.txn.commands import PROTOCOL_1, PROTOCOL_2
+from ottla.txn.effects import Marker, Outcome, TimerKey, WriteMarkers
 from ottla.txn.listing import TransactionFilter
 from ottla.txn.parameters import TxnParameters
 from ottla.txn.records import Record, TransactionRemoved, TransactionStored
@@ -158,7 +159,7 @@ class Player:
             self.lines.append(show_markers(write))
         self.lines += [f"say {message}" for message in outcome.messages]
 
-    def _show_timer(self, timer: SetTimer | CancelTimer) -> str:
+    def _show_timer(self, timer: SetTimer[TimerKey] | CancelTimer[TimerKey]) -> str:
         name = f"timer {timer.key.kind.value} {timer.key.transactional_id}"
         return (
             f"{name} in {seconds(timer.at_ms - self.shell.steady_ms)}" if isinstance(timer, SetTimer) else f"{name} off"

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable
 from itertools import count
 
+from ottla.core.effects import Now, Reply, SetTimer
 from ottla.errors import ErrorCode
-from ottla.model import TopicPartition
+from ottla.model import Producer, TopicPartition
 from ottla.txn import records
-from ottla.txn.commands import PROTOCOL_1, AddPartitions, EndTxn, InitProducerId, Producer
+from ottla.txn.commands import PROTOCOL_1, AddPartitions, EndTxn, InitProducerId
 from ottla.txn.coordinator import TxnCore
-from ottla.txn.effects import Marker, Now, Outcome, Reply, SetTimer, TimerKey
+from ottla.txn.effects import Marker, Outcome, TimerKey
 from ottla.txn.parameters import TxnParameters
 from ottla.txn.records import Record, TransactionStored
 from ottla.txn.results import Result
@@ -77,7 +78,7 @@ class Shell:
         self.trace(outcome)
         return outcome
 
-    def _answer(self, reply: Reply) -> None:
+    def _answer(self, reply: Reply[Result]) -> None:
         assert reply.token not in self.replies, f"request {reply.token} is answered twice"
         self.replies[reply.token] = reply.result
 

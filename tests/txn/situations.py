@@ -7,8 +7,7 @@ below it is the answer. Producer ids are called p1, p2, ... in the order in whic
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from ottla.model import TopicPartition
-from ottla.txn.commands import Producer
+from ottla.model import Producer, TopicPartition
 
 NEVER_GIVEN = 2**40
 

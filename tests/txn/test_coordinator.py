@@ -3,11 +3,12 @@ import sys
 
 import pytest
 
+from ottla.core.effects import response_error
 from ottla.errors import ErrorCode
-from ottla.model import TopicPartition
-from ottla.txn.commands import InitProducerId, Producer
+from ottla.model import Producer, TopicPartition
+from ottla.txn.commands import InitProducerId
 from ottla.txn.coordinator import MAX_PORTION
-from ottla.txn.effects import TimerKey, TimerKind, response_error
+from ottla.txn.effects import TimerKey, TimerKind
 from ottla.txn.records import TransactionRemoved
 from ottla.txn.results import EndTxnResult, InitProducerIdResult, for_older_client
 from ottla.txn.state import COMPLETE_COMMIT, ONGOING
@@ -119,4 +120,4 @@ def test_append_errors_make_a_producer_look_for_its_coordinator() -> None:
 def test_the_core_imports_neither_groups_nor_what_stands_above() -> None:
     script = "import sys, ottla.txn.coordinator; print(*(name for name in sys.modules if name.startswith('ottla.')))"
     output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert {name.split(".")[1] for name in output.split()} == {"errors", "model", "txn", "wire"}
+    assert {name.split(".")[1] for name in output.split()} == {"core", "errors", "model", "txn", "wire"}

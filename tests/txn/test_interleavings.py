@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ottla.errors import ErrorCode
-from ottla.model import TopicPartition
-from ottla.txn.commands import PROTOCOL_1, PROTOCOL_2, Producer
+from ottla.model import Producer, TopicPartition
+from ottla.txn.commands import PROTOCOL_1, PROTOCOL_2
 from ottla.txn.coordinator import TxnCore
 from ottla.txn.effects import Marker, Outcome, TimerKey, TimerKind
 from ottla.txn.parameters import TxnParameters

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from itertools import count
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import TopicPartition
-from ottla.txn.commands import PROTOCOL_1, PROTOCOL_2, Producer
+from ottla.model import Producer, TopicPartition
+from ottla.txn.commands import PROTOCOL_1, PROTOCOL_2
 from ottla.txn.listing import TransactionFilter
 from ottla.txn.results import AddPartitionsResult, EndTxnResult, InitProducerIdResult, for_older_client
 from tests.txn.kafka import ANSWERS

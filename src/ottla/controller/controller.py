@@ -20,7 +20,7 @@ from ottla.cluster.znodes import InvalidZnodeError
 from ottla.config.definition import ConfigError
 from ottla.config.topic import validate_topic_overrides
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import GROUP_OFFSETS_TOPIC, TopicId, TopicPartition
+from ottla.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicId, TopicPartition
 from ottla.store.interface import Op, Store, StoreConflictError, StoreError
 
 if TYPE_CHECKING:
@@ -131,6 +131,8 @@ class Controller:
         """What `auto.create.topics.enable` does when a client asks for a topic that does not exist."""
         if name == GROUP_OFFSETS_TOPIC:
             await self.create_offsets_topic()
+        elif name == TRANSACTION_STATE_TOPIC:
+            await self.create_transaction_topic()
         else:
             await self.create_topic(name)
 
@@ -144,6 +146,21 @@ class Controller:
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
                 "segment.bytes": str(config.integer("offsets.topic.segment.bytes")),
+            },
+        )
+
+    async def create_transaction_topic(self) -> None:
+        config = self.config
+        await self.create_topic(
+            TRANSACTION_STATE_TOPIC,
+            partitions=config.integer("transaction.state.log.num.partitions"),
+            replication_factor=config.integer("transaction.state.log.replication.factor"),
+            overrides={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(config.integer("transaction.state.log.min.isr")),
+                "segment.bytes": str(config.integer("transaction.state.log.segment.bytes")),
+                "unclean.leader.election.enable": "false",
             },
         )
 

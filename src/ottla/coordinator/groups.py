@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from ottla.coordinator.shell import Journal, PartitionJournal, Shell
+from ottla.coordinator.journal import PartitionJournal, decode_batch
+from ottla.coordinator.shell import Shell
+from ottla.coordinator.shells import Shells
 from ottla.coordinator.store_offsets import StoreJournal, read_offsets
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.coordinator import GroupCore
 from ottla.groups.parameters import GroupParameters
-from ottla.groups.placement import partition_for
 from ottla.groups.records import decode, encode
-from ottla.model import GROUP_OFFSETS_TOPIC, ZERO_TOPIC_ID
+from ottla.model import GROUP_OFFSETS_TOPIC, NO_SEQUENCE, ZERO_TOPIC_ID, TopicPartition
+from ottla.records.control import read_marker
 from ottla.records.format import Codec
+from ottla.replication.partition import Admission
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    import asyncio
+    from collections.abc import Collection, Iterator
 
     from ottla.cluster.image import ClusterImage, TopicState
     from ottla.config.broker import BrokerConfig
     from ottla.controller.controller import Controller
+    from ottla.coordinator.journal import Journal
     from ottla.env.clock import Clock, Timer
-    from ottla.groups.commands import Commit, Join, LeavingMember, Sync
-    from ottla.groups.effects import Now, Outcome, Token
-    from ottla.groups.records import OffsetCommitted
+    from ottla.groups.commands import Commit, Join, LeavingMember, Sync, TxnCommit
+    from ottla.groups.effects import Outcome
+    from ottla.groups.records import OffsetCommitted, Record
     from ottla.groups.results import (
         CommitResult,
         DeleteGroupsResult,
@@ -39,25 +42,24 @@ if TYPE_CHECKING:
         ListedGroup,
         SyncResult,
     )
-    from ottla.model import TopicId, TopicPartition
+    from ottla.log.verification import VerificationGuard
+    from ottla.model import TopicId
+    from ottla.records.control import EndTransactionMarker
+    from ottla.records.header import BatchHeader
     from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
     from ottla.store.interface import Store
-
-log = logging.getLogger("ottla.coordinator")
-
-_LOAD_AGAIN_SECONDS = 5.0
 
 
 class GroupCoordinator:
     def __init__(self, controller: Controller, replicas: Replicas, store: Store, clock: Clock) -> None:
         self._controller = controller
-        self._replicas = replicas
         self._store = store
         self._clock = clock
-        self._shells: dict[int, Shell[GroupCore]] = {}
+        self._shells = Shells(
+            GROUP_OFFSETS_TOPIC, controller, replicas, clock, new_shell=self._new_shell, load=self._load
+        )
         self._topics: Mapping[str, TopicState] = {}
-        self._loading: set[asyncio.Task[None]] = set()
         self._expiry: Timer | None = None
 
     def start(self) -> None:
@@ -68,11 +70,7 @@ class GroupCoordinator:
     def stop(self) -> None:
         if self._expiry is not None:
             self._expiry.cancel()
-        for task in self._loading:
-            task.cancel()
-        for shell in self._shells.values():
-            shell.unload()
-        self._shells.clear()
+        self._shells.stop()
 
     # Following the cluster
 
@@ -80,163 +78,133 @@ class GroupCoordinator:
         before, self._topics = self._topics, image.topics
         if before is image.topics:
             return
-        self._host(image.topics.get(GROUP_OFFSETS_TOPIC), config)
+        self._shells.apply(image, config)
         gone = {
             name: topic.topic_id
             for name, topic in before.items()
             if name not in image.topics or image.topics[name].topic_id != topic.topic_id
         }
         if gone:
-            self._forget_topics(gone)
-
-    def _host(self, topic: TopicState | None, config: BrokerConfig) -> None:
-        """Have a shell for every partition of `__consumer_offsets` that this broker leads."""
-        led = {}
-        for state in topic.partitions if topic is not None else ():
-            try:
-                led[state.partition] = self._replicas.leader_of(GROUP_OFFSETS_TOPIC, state.partition)
-            except KafkaError:
-                continue
-        for index, shell in list(self._shells.items()):
-            if led.get(index) is not shell.partition:
-                shell.unload()
-                del self._shells[index]
-        for index, partition in led.items():
-            if index not in self._shells:
-                self._shells[index] = self._new_shell(partition, config)
-                self._start_loading(index, self._shells[index], config)
+            for shell in self._shells.loaded():
+                shell.perform_all(partial(shell.core.on_topics_deleted, gone))
 
     def _new_shell(self, partition: Partition, config: BrokerConfig) -> Shell[GroupCore]:
         core = GroupCore(_parameters(config), lambda: str(uuid.uuid4()))
-        journal: Journal = PartitionJournal(
-            partition, self._clock, encode, Codec(config.integer("offsets.topic.compression.codec"))
-        )
+        codec = Codec(config.integer("offsets.topic.compression.codec"))
+        own = PartitionJournal(partition, self._clock, encode, codec)
+        journal: Journal[Outcome] = StoreJournal(self._store, own) if _offsets_in_store(config) else GroupJournal(own)
+        return Shell(partition, core, journal, self._clock, partial(_replay, core, partition))
+
+    async def _load(self, shell: Shell[GroupCore], config: BrokerConfig) -> None:
+        stored: list[OffsetCommitted] = []
         if _offsets_in_store(config):
-            journal = StoreJournal(self._store, journal)
-        return Shell(partition, core, journal, self._clock, decode)
-
-    def _start_loading(self, index: int, shell: Shell[GroupCore], config: BrokerConfig) -> None:
-        if self._shells.get(index) is shell:
-            task = asyncio.ensure_future(self._load(index, shell, config))
-            self._loading.add(task)
-            task.add_done_callback(self._loading.discard)
-
-    async def _load(self, index: int, shell: Shell[GroupCore], config: BrokerConfig) -> None:
-        try:
-            stored: list[OffsetCommitted] = []
-            if _offsets_in_store(config):
-                every = await read_offsets(self._store, self._clock.time_ms())
-                stored = [record for record in every if self._partition_of(record.group) == index]
-            await shell.load(stored)
-        except Exception:
-            log.exception("%s: the groups could not be loaded, which will be tried again", shell.partition)
-            self._clock.call_later(_LOAD_AGAIN_SECONDS, self._start_loading, index, shell, config)
-        else:
-            if shell.loaded:
-                self._forget_missing_topics(shell)
+            index = shell.partition.topic_partition.partition
+            every = await read_offsets(self._store, self._clock.time_ms())
+            stored = [record for record in every if self._shells.partition_of(record.group) == index]
+        await shell.load(stored)
+        if shell.loaded:
+            self._forget_missing_topics(shell)
 
     def _forget_missing_topics(self, shell: Shell[GroupCore]) -> None:
         """A topic may have been deleted while its offsets were not loaded, or just before a crash."""
         gone: dict[str, TopicId] = {}
         for group in shell.core.groups.values():
-            for committed in group.offsets:
+            for committed in (*group.offsets, *group.offsets.pending()):
                 topic = self._topics.get(committed.topic)
                 if topic is None or committed.topic_id not in (ZERO_TOPIC_ID, topic.topic_id):
                     gone[committed.topic] = committed.topic_id
         if gone:
             shell.perform_all(lambda: shell.core.on_topics_deleted(gone))
 
-    def _forget_topics(self, gone: Mapping[str, TopicId]) -> None:
-        for shell in self._shells.values():
-            if shell.loaded:
-                shell.perform_all(partial(shell.core.on_topics_deleted, gone))
-
     def _schedule_expiry(self) -> None:
         interval = self._controller.config.integer("offsets.retention.check.interval.ms") / 1000
         self._expiry = self._clock.call_later(interval, self._expire)
 
     def _expire(self) -> None:
-        for shell in self._shells.values():
-            if shell.loaded:
-                shell.perform_all(partial(shell.core.expire_offsets, shell.now()))
+        for shell in self._shells.loaded():
+            shell.perform_all(partial(shell.core.expire_offsets, shell.now()))
         self._schedule_expiry()
-
-    # Finding a group
 
     async def locate(self, group_id: str) -> None:
         """Make sure that this broker coordinates a group, creating the offsets topic for the very first one."""
-        if GROUP_OFFSETS_TOPIC not in self._controller.image.topics:
-            try:
-                await self._controller.create_offsets_topic()
-            except KafkaError as error:
-                if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                    raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
-        if self._partition_of(group_id) not in self._shells:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        await self._shells.locate(group_id, self._controller.create_offsets_topic)
 
-    def _partition_of(self, group_id: str) -> int:
-        topic = self._controller.image.topics.get(GROUP_OFFSETS_TOPIC)
-        if topic is None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {GROUP_OFFSETS_TOPIC} yet")
-        return partition_for(group_id, len(topic.partitions))
-
-    def _shell(self, group_id: str) -> Shell[GroupCore]:
-        shell = self._shells.get(self._partition_of(group_id))
-        if shell is None:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        if not shell.loaded:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return shell
-
-    async def _run(self, group_id: str, command: Callable[[GroupCore, Token, Now], Outcome]) -> object:
-        shell = self._shell(group_id)
-        token: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        shell.perform(command(shell.core, token, shell.now()))
-        return await token
+    def partition_of(self, group_id: str) -> TopicPartition:
+        """Where the offsets of a group are. Raises KafkaError while there is no such place."""
+        return TopicPartition(GROUP_OFFSETS_TOPIC, self._shells.partition_of(group_id))
 
     # Commands
 
     async def join(self, join: Join) -> JoinResult:
-        return cast("JoinResult", await self._run(join.group_id, lambda core, token, now: core.join(token, join, now)))
+        result = await self._shells.run(join.group_id, lambda core, token, now: core.join(token, join, now))
+        return cast("JoinResult", result)
 
     async def sync(self, sync: Sync) -> SyncResult:
-        return cast("SyncResult", await self._run(sync.group_id, lambda core, token, now: core.sync(token, sync, now)))
+        result = await self._shells.run(sync.group_id, lambda core, token, now: core.sync(token, sync, now))
+        return cast("SyncResult", result)
 
     async def leave(self, group_id: str, members: Sequence[LeavingMember]) -> LeaveResult:
-        result = await self._run(group_id, lambda core, token, now: core.leave(token, group_id, members, now))
+        result = await self._shells.run(group_id, lambda core, token, now: core.leave(token, group_id, members, now))
         return cast("LeaveResult", result)
 
     def heartbeat(self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int) -> ErrorCode:
-        shell = self._shell(group_id)
+        shell = self._shells.find(group_id)
         return shell.core.heartbeat(group_id, member_id, group_instance_id, generation_id, shell.now())
 
     async def commit(self, commit: Commit) -> CommitResult:
-        result = await self._run(commit.group_id, lambda core, token, now: core.commit_offsets(token, commit, now))
+        result = await self._shells.run(
+            commit.group_id, lambda core, token, now: core.commit_offsets(token, commit, now)
+        )
+        return cast("CommitResult", result)
+
+    def begin_verification(self, commit: TxnCommit, *, supports_epoch_bump: bool) -> VerificationGuard | None:
+        """Before `commit_txn`: what `Partition.begin_verification` says of the group's partition. Raises KafkaError."""
+        partition = self._shells.find(commit.group_id).partition
+        return partition.begin_verification(commit.producer, NO_SEQUENCE, supports_epoch_bump=supports_epoch_bump)
+
+    async def commit_txn(self, commit: TxnCommit, guard: VerificationGuard | None) -> CommitResult:
+        """Commit offsets in a transaction, whose coordinator knows of the group's partition if there is a guard."""
+        shell = self._shells.find(commit.group_id)
+        result = await shell.run(
+            lambda core, token, now: core.commit_txn_offsets(token, commit, now),
+            Admission(guard, from_coordinator=True),
+        )
         return cast("CommitResult", result)
 
     async def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> DeleteOffsetsResult:
-        result = await self._run(group_id, lambda core, token, _: core.delete_offsets(token, group_id, partitions))
+        result = await self._shells.run(
+            group_id, lambda core, token, _: core.delete_offsets(token, group_id, partitions)
+        )
         return cast("DeleteOffsetsResult", result)
 
     async def delete(self, group_id: str) -> ErrorCode:
-        result = await self._run(group_id, lambda core, token, _: core.delete_groups(token, [group_id]))
+        result = await self._shells.run(group_id, lambda core, token, _: core.delete_groups(token, [group_id]))
         return cast("DeleteGroupsResult", result).errors[0]
+
+    def end_transaction(
+        self, index: int, marker: EndTransactionMarker, transaction_version: int
+    ) -> asyncio.Future[None] | None:
+        """Write the end of a transaction into a partition of `__consumer_offsets`: its offsets count now, or never."""
+        try:
+            shell = self._shells.at(index)
+        except KafkaError as error:
+            # What a coordinator of transactions takes as a reason to try again, here or at another broker.
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message) from error
+        wait = shell.partition.append_marker(marker, transaction_version)
+        shell.core.replay_end_txn(marker.producer_id, committed=marker.committed)
+        shell.follow(wait)
+        return wait
 
     # Questions
 
     def committed(self, group_id: str) -> GroupOffsets:
-        return GroupOffsets(self._shell(group_id).core, group_id)
+        return GroupOffsets(self._shells.find(group_id).core, group_id)
 
     def describe(self, group_id: str) -> DescribedGroup:
-        return self._shell(group_id).core.describe(group_id)
+        return self._shells.find(group_id).core.describe(group_id)
 
     def list(self, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
-        found: list[ListedGroup] = []
-        for shell in self._shells.values():
-            if not shell.loaded:
-                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            found += shell.core.list_groups(states, types)
-        return found
+        return [group for shell in self._shells.all() for group in shell.core.list_groups(states, types)]
 
 
 class GroupOffsets:
@@ -251,6 +219,32 @@ class GroupOffsets:
 
     def all(self) -> list[OffsetCommitted]:
         return self._core.fetch_all_offsets(self._group_id)
+
+    def is_unstable(self, topic: str, partition: int) -> bool:
+        """Whether an open transaction may still change what is committed."""
+        return self._core.is_unstable(self._group_id, topic, partition)
+
+
+class GroupJournal:
+    """Offsets that are part of a transaction go into a batch of that transaction."""
+
+    def __init__(self, partition: PartitionJournal[Record]) -> None:
+        self._partition = partition
+
+    def write(self, outcome: Outcome, admission: Admission | None) -> asyncio.Future[None] | None:
+        return self._partition.append(outcome.records, outcome.producer, admission)
+
+
+def _replay(core: GroupCore, partition: Partition, header: BatchHeader, batch: memoryview) -> None:
+    if header.is_control:
+        marker = read_marker(batch, header) if header.producer_id >= 0 else None
+        if marker is not None:
+            core.replay_end_txn(marker.producer_id, committed=marker.committed)
+        return
+    producer_id = header.producer_id if header.is_transactional else None
+    records: Iterator[Record] = decode_batch(batch, decode, partition)
+    for record in records:
+        core.replay(record, producer_id)
 
 
 def _offsets_in_store(config: BrokerConfig) -> bool:

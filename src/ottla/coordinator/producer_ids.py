@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from ottla.cluster.registration import allocate_producer_ids
@@ -12,6 +13,8 @@ from ottla.store.interface import StoreConflictError, StoreError
 
 if TYPE_CHECKING:
     from ottla.store.interface import Store
+
+log = logging.getLogger("ottla.coordinator")
 
 
 class ProducerIds:
@@ -23,9 +26,16 @@ class ProducerIds:
         self._next = 0
         self._last = -1
         self._refilling = asyncio.Lock()
+        self._ordered: asyncio.Task[None] | None = None
 
     async def next(self) -> int:
         """Raises KafkaError when the store has no block to give now."""
+        while (producer_id := self._pop()) is None:
+            await self.fill()
+        return producer_id
+
+    async def fill(self) -> None:
+        """Have an id at hand. Raises KafkaError when the store has no block to give now."""
         async with self._refilling:
             while self._next > self._last:
                 try:
@@ -33,8 +43,25 @@ class ProducerIds:
                 except StoreError as error:
                     # What Kafka answers, too, while it waits for a block: the client tries again.
                     raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
-            self._next += 1
-            return self._next - 1
+
+    def take(self) -> int | None:
+        """For who cannot wait: an id, or None when there is none at hand, after which some are fetched."""
+        producer_id = self._pop()
+        if producer_id is None and (self._ordered is None or self._ordered.done()):
+            self._ordered = asyncio.ensure_future(self._fill_unasked())
+        return producer_id
+
+    def _pop(self) -> int | None:
+        if self._next > self._last:
+            return None
+        self._next += 1
+        return self._next - 1
+
+    async def _fill_unasked(self) -> None:
+        try:
+            await self.fill()
+        except KafkaError as error:
+            log.error("no producer ids can be had from the store: %s", error)
 
     async def _take_block(self) -> None:
         node = await self._store.get(PRODUCER_ID_BLOCK)

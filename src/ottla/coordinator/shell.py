@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import struct
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
+from ottla.core.effects import CancelTimer, Now, Reply, SetTimer
 from ottla.errors import ErrorCode, KafkaError
-from ottla.groups.effects import CancelTimer, Now, Outcome, Reply, SetTimer, TimerKey
-from ottla.records.builder import NewRecord, build_batch
-from ottla.records.format import Codec
 from ottla.records.header import iter_headers
-from ottla.records.reader import read_records
 
 if TYPE_CHECKING:
+    from ottla.coordinator.journal import Journal
     from ottla.env.clock import Clock, Timer
-    from ottla.groups.records import Record
-    from ottla.replication.partition import Partition
+    from ottla.records.header import BatchHeader
+    from ottla.replication.partition import Admission, Partition
 
 log = logging.getLogger("ottla.coordinator")
 
@@ -30,48 +28,25 @@ _READ_SIZE = 1 << 20
 
 
 class Core(Protocol):
-    def replay(self, record: Record) -> None: ...
+    """Records, outcomes and the keys of timers are each core's own."""
 
-    def on_loaded(self, now: Now) -> Outcome: ...
+    def replay(self, record: Any) -> None: ...
 
-    def written(self, outcome: Outcome) -> None: ...
+    def on_loaded(self, now: Now) -> Any: ...
 
-    def append_failed(self, outcome: Outcome, error: ErrorCode, now: Now) -> Outcome: ...
+    def written(self, outcome: Any) -> None: ...
 
-    def timer_fired(self, key: TimerKey, now: Now) -> Outcome: ...
+    def append_failed(self, outcome: Any, error: ErrorCode, now: Now) -> Any: ...
 
-    def unload(self, now: Now) -> Outcome: ...
+    def timer_fired(self, key: Any, now: Now) -> Any: ...
 
-
-class Journal(Protocol):
-    """Where the records of decisions go."""
-
-    def write(self, records: Sequence[Record]) -> asyncio.Future[None] | None:
-        """Write all records or raise KafkaError. Whoever answers waits for the future first, if there is one."""
+    def unload(self, now: Now) -> Any: ...
 
 
 CoreT = TypeVar("CoreT", bound=Core)
 
-
-class PartitionJournal:
-    """The partition itself, one batch per decision, so that a decision is never half written."""
-
-    def __init__(
-        self,
-        partition: Partition,
-        clock: Clock,
-        encode: Callable[[Record], tuple[bytes, bytes | None]],
-        codec: Codec,
-    ) -> None:
-        self._partition = partition
-        self._clock = clock
-        self._encode = encode
-        self._codec = codec
-
-    def write(self, records: Sequence[Record]) -> asyncio.Future[None] | None:
-        now_ms = self._clock.time_ms()
-        rows = [NewRecord(key=key, value=value, timestamp=now_ms) for key, value in map(self._encode, records)]
-        return self._partition.append(memoryview(build_batch(rows, codec=self._codec))).wait
+Replay: TypeAlias = "Callable[[BatchHeader, memoryview], None]"
+"""Gives a core what a stored batch says."""
 
 
 class Shell(Generic[CoreT]):
@@ -79,20 +54,28 @@ class Shell(Generic[CoreT]):
         self,
         partition: Partition,
         core: CoreT,
-        journal: Journal,
+        journal: Journal[Any],
         clock: Clock,
-        decode: Callable[[bytes, bytes | None], Record | None],
+        replay: Replay,
+        *,
+        committed: Callable[[Any], None] | None = None,
     ) -> None:
+        """`committed` is told of each outcome whose records, if it has any, are there to stay."""
         self.partition = partition
+        self.leader_epoch = partition.leader_epoch
         self.core = core
         self.loaded = False
+        self.on_doubt: Callable[[], None] = lambda: None
+        """Called when records were appended, and nobody knows whether they count: the core must be loaded again."""
         self._journal = journal
         self._clock = clock
-        self._decode = decode
-        self._timers: dict[TimerKey, Timer] = {}
+        self._replay = replay
+        self._committed = committed
+        self._timers: dict[Any, Timer] = {}
+        self._uncommitted: asyncio.Future[None] | None = None
         self._unloaded = False
 
-    async def load(self, kept_elsewhere: Iterable[Record] = ()) -> None:
+    async def load(self, kept_elsewhere: Iterable[Any] = ()) -> None:
         """Replay the partition, then what is kept elsewhere. Lets others run in between, since this can be long.
 
         After a failure this can be called again: who replays all records in their order arrives at the same state.
@@ -102,7 +85,9 @@ class Shell(Generic[CoreT]):
             found = self.partition.read(offset, _READ_SIZE)
             if found.file is None:
                 break
-            self._replay(memoryview(found.file.read(found.size, found.position)))
+            data = memoryview(found.file.read(found.size, found.position))
+            for position, header in iter_headers(data):
+                self._replay(header, data[position : position + header.size])
             offset = found.next_offset
             await asyncio.sleep(0)
         if not self._unloaded:
@@ -111,28 +96,10 @@ class Shell(Generic[CoreT]):
             self.loaded = True
             self.perform(self.core.on_loaded(self.now()))
 
-    def _replay(self, data: memoryview) -> None:
-        for position, header in iter_headers(data):
-            if header.is_control:
-                continue
-            for record in read_records(data[position : position + header.size]):
-                self._replay_record(record.offset, record.key, record.value)
-
-    def _replay_record(self, offset: int, key: bytes | None, value: bytes | None) -> None:
-        """Somebody may have written a record that is none of ours; it must not cost all the others."""
-        try:
-            decoded = None if key is None else self._decode(key, value)
-        except (ValueError, struct.error) as error:
-            log.error(
-                "%s: the record at offset %d cannot be read and is passed over: %s", self.partition, offset, error
-            )
-        else:
-            if decoded is not None:
-                self.core.replay(decoded)
-
     def unload(self) -> None:
-        """Another broker, or nobody, coordinates from now on."""
+        """Another broker, or nobody, coordinates from now on; or this one after it has loaded again."""
         self._unloaded = True
+        self.loaded = False
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -142,45 +109,73 @@ class Shell(Generic[CoreT]):
     def now(self) -> Now:
         return Now(int(self._clock.monotonic() * 1000), self._clock.time_ms())
 
-    def perform_all(self, decide: Callable[[], Outcome]) -> None:
+    async def run(
+        self, command: Callable[[CoreT, asyncio.Future[Any], Now], Any], admission: Admission | None = None
+    ) -> Any:
+        """Perform a command and wait for its answer."""
+        token: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.perform(command(self.core, token, self.now()), admission)
+        return await token
+
+    def perform_all(self, decide: Callable[[], Any]) -> None:
         """Perform a decision that comes in portions, as long as each of them can be written."""
         while (outcome := decide()).records and self.perform(outcome):
             pass
 
-    def perform(self, outcome: Outcome) -> bool:
+    def perform(self, outcome: Any, admission: Admission | None = None) -> bool:
         """Do what the core decided. Returns whether its records, if there are any, were written."""
-        wait, written = None, True
+        written = True
         if outcome.records:
             try:
-                wait = self._journal.write(outcome.records)
+                wait = self._journal.write(outcome, admission)
             except KafkaError as error:
                 log.error("%s: a decision could not be written: %s", self.partition, error)
                 outcome, written = self.core.append_failed(outcome, error.code, self.now()), False
             else:
                 self.core.written(outcome)
+                self.follow(wait)
         for message in outcome.messages:
             log.info(message)
         for timer in outcome.timers:
             self._set_timer(timer)
+        # What rests on nothing new may rest on something that is on its way.
+        wait = self._uncommitted
         if wait is None:
-            for reply in outcome.replies:
-                _answer(reply)
+            self._finish(outcome)
         else:
-            replies = outcome.replies
-            wait.add_done_callback(lambda done: self._answer_after(replies, done))
+            wait.add_done_callback(partial(self._finish_after, outcome))
         return written
 
-    def _answer_after(self, replies: Sequence[Reply], done: asyncio.Future[None]) -> None:
-        error = done.exception()
-        if error is not None:
-            log.error("%s: a decision could not be written: %s", self.partition, error)
-        for reply in replies:
-            if error is not None:
-                code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
-                reply = reply.failed(code)
-            _answer(reply)
+    def follow(self, wait: asyncio.Future[None] | None) -> None:
+        """Something was written that counts once this is done."""
+        self._uncommitted = wait
+        if wait is not None:
+            wait.add_done_callback(self._settled)
 
-    def _set_timer(self, timer: SetTimer | CancelTimer) -> None:
+    def _settled(self, done: asyncio.Future[None]) -> None:
+        if self._uncommitted is done:
+            self._uncommitted = None
+        error = None if done.cancelled() else done.exception()
+        if error is not None and not self._unloaded:
+            log.error("%s: a decision could not be written: %s", self.partition, error)
+            self.on_doubt()
+
+    def _finish(self, outcome: Any) -> None:
+        for reply in outcome.replies:
+            _answer(reply)
+        if self._committed is not None and not self._unloaded:
+            self._committed(outcome)
+
+    def _finish_after(self, outcome: Any, done: asyncio.Future[None]) -> None:
+        error = done.exception()
+        if error is None:
+            self._finish(outcome)
+            return
+        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        for reply in outcome.replies:
+            _answer(reply.failed(code))
+
+    def _set_timer(self, timer: SetTimer[Any] | CancelTimer[Any]) -> None:
         key = timer.key
         running = self._timers.pop(key, None)
         if running is not None:
@@ -189,12 +184,12 @@ class Shell(Generic[CoreT]):
             delay = max(0.0, timer.at_ms / 1000 - self._clock.monotonic())
             self._timers[key] = self._clock.call_later(delay, self._fire, key)
 
-    def _fire(self, key: TimerKey) -> None:
+    def _fire(self, key: object) -> None:
         self._timers.pop(key, None)
         self.perform(self.core.timer_fired(key, self.now()))
 
 
-def _answer(reply: Reply) -> None:
+def _answer(reply: Reply[Any]) -> None:
     future = reply.token
     assert isinstance(future, asyncio.Future)
     if not future.done():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.cluster import znodes
@@ -17,8 +16,10 @@ from ottla.groups.records import OffsetCommitted, OffsetRemoved
 from ottla.store.interface import Delete, Op, Put, StoreError
 
 if TYPE_CHECKING:
-    from ottla.coordinator.shell import Journal
+    from ottla.coordinator.journal import PartitionJournal
+    from ottla.groups.effects import Outcome
     from ottla.groups.records import Record
+    from ottla.replication.partition import Admission
     from ottla.store.interface import Store
 
 log = logging.getLogger("ottla.coordinator")
@@ -30,14 +31,18 @@ class StoreJournal:
     The partition may still hold offsets from before the setting was changed, so a removal goes to both.
     """
 
-    def __init__(self, store: Store, partition: Journal) -> None:
+    def __init__(self, store: Store, partition: PartitionJournal[Record]) -> None:
         self._store = store
         self._partition = partition
 
-    def write(self, records: Sequence[Record]) -> asyncio.Future[None] | None:
+    def write(self, outcome: Outcome, admission: Admission | None) -> asyncio.Future[None] | None:
+        if outcome.producer is not None:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "offsets in the store (offsets.storage) know no transactions"
+            )
         ops: list[Op] = []
         others: list[Record] = []
-        for record in records:
+        for record in outcome.records:
             if isinstance(record, OffsetCommitted):
                 path = znodes.offset_path(record.group, record.topic, record.partition)
                 ops.append(Put(path, znodes.encode_offset(record.offset)))
@@ -48,7 +53,7 @@ class StoreJournal:
                 ops += [Put(path, b""), Delete(path)]
             else:
                 others.append(record)
-        written = self._partition.write(others) if others else None
+        written = self._partition.append(others) if others else None
         if not ops:
             return written
         return asyncio.ensure_future(self._commit(ops, written))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ottla.model import NO_LEADER_EPOCH, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId
+from ottla.model import NO_LEADER_EPOCH, NO_TIMESTAMP, ZERO_TOPIC_ID, Producer, TopicId
 
 NO_GENERATION = -1
 UNKNOWN_MEMBER = ""
@@ -72,13 +72,6 @@ class Commit(NamedTuple):
     """Set only by OffsetCommit 2 to 4; otherwise the broker's `offsets.retention.minutes` holds."""
     knows_group_id_not_found: bool = True
     """OffsetCommit 9 and up has an error of its own for a group that does not exist."""
-
-
-class Producer(NamedTuple):
-    """A transactional producer: its id, and the epoch that fences its predecessors."""
-
-    producer_id: int
-    producer_epoch: int
 
 
 class TxnCommit(NamedTuple):

@@ -16,9 +16,10 @@ Its caller keeps to this order:
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from ottla.core.effects import Now, Token
 from ottla.errors import ErrorCode
 from ottla.groups.commands import UNKNOWN_MEMBER, Commit, Join, LeavingMember, PartitionCommit, Sync, TxnCommit
-from ottla.groups.effects import Now, Outcome, TimerKey, Token
+from ottla.groups.effects import Outcome, TimerKey
 from ottla.groups.group import Group
 from ottla.groups.membership import Membership
 from ottla.groups.offsets import is_expired

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
+from ottla.core.effects import Now, Token
 from ottla.errors import ErrorCode
 from ottla.groups.commands import Protocol
-from ottla.groups.effects import Now, Token
 from ottla.groups.offsets import Offsets
 from ottla.groups.records import GroupStored, OffsetCommitted, StoredMember
 from ottla.groups.results import JoinedMember

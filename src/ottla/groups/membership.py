@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
+from ottla.core.effects import Now, Token, response_error
 from ottla.errors import ErrorCode
 from ottla.groups.commands import UNKNOWN_MEMBER, Join, LeavingMember, Sync
-from ottla.groups.effects import Now, Outcome, Token, response_error
+from ottla.groups.effects import Outcome
 from ottla.groups.group import Group, Member
 from ottla.groups.parameters import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupParameters
 from ottla.groups.rebalance import Rebalance, dismiss, joined, session_timer

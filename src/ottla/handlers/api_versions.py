@@ -10,10 +10,20 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode
-from ottla.wire.api.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ottla.txn.commands import PROTOCOL_1, PROTOCOL_2
+from ottla.wire.api.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Context, Reply
+
+_TRANSACTIONS = "transaction.version"
+"""The feature that tells producers to speak transaction protocol 2 (KIP-890)."""
 
 _SOFTWARE_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
 
@@ -23,7 +33,15 @@ def handle(broker: Broker, context: Context, request: ApiVersionsRequest) -> Rep
         _is_software_name(request.client_software_name) and _is_software_name(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return ApiVersionsResponse(api_keys=_served())
+    response = ApiVersionsResponse(api_keys=_served(), finalized_features_epoch=0)
+    response.finalized_features = [
+        FinalizedFeatureKey(name=_TRANSACTIONS, min_version_level=PROTOCOL_2, max_version_level=PROTOCOL_2)
+    ]
+    if context.api_version >= 4:  # Before, clients take a range that begins at zero for a mistake (KIP-1022).
+        response.supported_features = [
+            SupportedFeatureKey(name=_TRANSACTIONS, min_version=PROTOCOL_1, max_version=PROTOCOL_2)
+        ]
+    return response
 
 
 def unsupported_version() -> ApiVersionsResponse:

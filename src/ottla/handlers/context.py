@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
     from ottla.controller.controller import Controller
     from ottla.coordinator.groups import GroupCoordinator
+    from ottla.coordinator.markers import Markers
     from ottla.coordinator.producer_ids import ProducerIds
+    from ottla.coordinator.transactions import TransactionCoordinator
     from ottla.env.clock import Clock
     from ottla.env.network import Address, Part
     from ottla.replication.fetch_sessions import FetchSessions
@@ -33,6 +35,8 @@ class Broker:
     replicas: Replicas
     fetch_sessions: FetchSessions
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    markers: Markers
     producer_ids: ProducerIds
 
     @property
@@ -62,6 +66,8 @@ class Later(NamedTuple):
 
     event: asyncio.Future[Any]
     make: Callable[[asyncio.Future[Any]], list[Part]]
+    blocks: bool = True
+    """Whether the next request of the connection has to wait for it. Appends need not: they are in order already."""
 
 
 class CloseConnectionError(Exception):

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ottla.env.network import FileSlice
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import READ_COMMITTED
 from ottla.replication.fetch_sessions import FetchPartition, FetchSession, Key
-from ottla.replication.waiting import DataWaiter
+from ottla.replication.waiting import DataWaiter, StableDataWaiter
 from ottla.wire.api.fetch import AbortedTransaction, FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from ottla.replication.partition import Partition
 
 T = TypeVar("T")
-
-READ_COMMITTED = 1
 
 
 def handle(broker: Broker, context: Context, request: FetchRequest) -> Reply:
@@ -63,6 +62,7 @@ class Fetch:
         self._broker = broker
         self._request = request
         self._session = session
+        self._committed_only = request.isolation_level == READ_COMMITTED
         self._answers: list[tuple[FetchPartition, PartitionData]] = []
         self._partitions: list[Partition] = []
         self._size = 0
@@ -81,37 +81,43 @@ class Fetch:
 
     def _read_partition(self, wanted: FetchPartition, room: int) -> PartitionData:
         index = wanted.key[1]
-        aborted: list[AbortedTransaction] | None = [] if self._request.isolation_level == READ_COMMITTED else None
         try:
             partition = find(self._broker, wanted)
-            records = self._read_records(partition, wanted, room)
+            records, aborted = self._read_records(partition, wanted, room)
         except KafkaError as error:
             self._failed = True
             return PartitionData(
                 partition_index=index,
                 error_code=error.code,
                 high_watermark=-1,
-                aborted_transactions=aborted,
+                aborted_transactions=[] if self._committed_only else None,
                 records=b"",
             )
         self._partitions.append(partition)
         return PartitionData(
             partition_index=index,
             high_watermark=partition.high_watermark,
-            last_stable_offset=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
             log_start_offset=partition.log.log_start_offset,
             aborted_transactions=aborted,
             records=records,
         )
 
-    def _read_records(self, partition: Partition, wanted: FetchPartition, room: int) -> FileSlice | bytes:
+    def _read_records(
+        self, partition: Partition, wanted: FetchPartition, room: int
+    ) -> tuple[FileSlice | bytes, list[AbortedTransaction] | None]:
         limit = min(wanted.max_bytes, room)
-        found = partition.read(wanted.fetch_offset, limit)
+        aborted = None
+        if self._committed_only:
+            found, ended = partition.read_committed(wanted.fetch_offset, limit)
+            aborted = [AbortedTransaction(producer_id=it.producer_id, first_offset=it.first_offset) for it in ended]
+        else:
+            found = partition.read(wanted.fetch_offset, limit)
         # Only the first batch of a reply may be over the limits, so that a large one does not block a client.
         if found.file is None or (found.size > limit and self._size):
-            return b""
+            return b"", [] if self._committed_only else None
         self._size += found.size
-        return FileSlice(found.file, found.position, found.size)
+        return FileSlice(found.file, found.position, found.size), aborted
 
     def response(self) -> FetchResponse:
         topics: dict[str | bytes, FetchableTopicResponse] = {}
@@ -140,15 +146,23 @@ class Fetch:
     def wait(self, answer: Callable[[], T]) -> asyncio.Future[T]:
         """The answer to give when there is enough to read, or when the client has waited long enough."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        missing = self._request.min_bytes - self._size
+        clock, seconds = self._broker.clock, self._request.max_wait_ms / 1000
 
         def look_again() -> None:
             if not future.done():
                 future.set_result(answer())
 
-        waiter = DataWaiter(self._broker.clock, self._partitions, missing, self._request.max_wait_ms / 1000, look_again)
+        if self._committed_only:
+            waiter: DataWaiter = StableDataWaiter(clock, self._partitions, seconds, look_again, self._has_enough)
+        else:
+            missing = self._request.min_bytes - self._size
+            waiter = DataWaiter(clock, self._partitions, missing, seconds, look_again)
         future.add_done_callback(lambda _: waiter.cancel())
         return future
+
+    def _has_enough(self) -> bool:
+        self.read()
+        return self.is_ready()
 
 
 def find(broker: Broker, wanted: FetchPartition) -> Partition:

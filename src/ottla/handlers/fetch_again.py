@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, cast
 from ottla.env.network import FileSlice
 from ottla.errors import KafkaError
 from ottla.handlers.context import Later
-from ottla.handlers.fetch import READ_COMMITTED, Fetch, find
+from ottla.handlers.fetch import Fetch, find
+from ottla.model import READ_COMMITTED
 from ottla.replication.fetch_sessions import FetchPartition
 from ottla.wire.api import FETCH
 from ottla.wire.api.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -69,6 +70,7 @@ class _Shape:
         "_tail",
         "_unpack",
         "by_id",
+        "committed_only",
         "key",
         "leader_epoch",
         "max_bytes",
@@ -79,6 +81,7 @@ class _Shape:
         [topic] = request.topics
         [partition] = topic.partitions
         self.request = request
+        self.committed_only = request.isolation_level == READ_COMMITTED
         self.by_id = header.api_version >= 13
         self.key: Key = (topic.topic_id if self.by_id else topic.topic, partition.partition)
         self.leader_epoch = partition.current_leader_epoch
@@ -109,7 +112,7 @@ class _Shape:
             high_watermark=high_watermark,
             last_stable_offset=last_stable_offset,
             log_start_offset=log_start_offset,
-            aborted_transactions=[] if self.request.isolation_level == READ_COMMITTED else None,
+            aborted_transactions=[] if self.committed_only else None,
             records=_RECORDS_MARK,
         )
         [wanted] = self.request.topics
@@ -150,7 +153,7 @@ class _Shape:
             session_id,
             self._reply_between,
             partition.high_watermark,
-            partition.high_watermark,
+            partition.last_stable_offset,
             partition.log.log_start_offset,
             self._reply_last,
         )
@@ -212,7 +215,13 @@ class FetchAgain:
         try:
             partition = find(self._broker, wanted)
             room = min(shape.request.max_bytes, self._broker.config.integer("fetch.max.bytes"))
-            found = partition.read(wanted.fetch_offset, min(wanted.max_bytes, room))
+            limit = min(wanted.max_bytes, room)
+            if shape.committed_only:
+                found, aborted = partition.read_committed(wanted.fetch_offset, limit)
+                if aborted:
+                    return None
+            else:
+                found = partition.read(wanted.fetch_offset, limit)
         except KafkaError:
             return None
         if found.file is None or found.size < enough:

@@ -1,4 +1,6 @@
-"""FindCoordinator (10), versions 0-6: which broker runs a group. The first search creates `__consumer_offsets`.
+"""FindCoordinator (10), versions 0-6: which broker runs a group, or a transactional id.
+
+The first search creates `__consumer_offsets`, or `__transaction_state`.
 
 Version 4 asks for several keys at once (KIP-699).
 """
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Context
 
 _GROUP = 0
+_TRANSACTION = 1
 
 
 async def handle(broker: Broker, context: Context, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -38,9 +41,12 @@ async def handle(broker: Broker, context: Context, request: FindCoordinatorReque
 
 async def _find(broker: Broker, context: Context, key_type: int, key: str) -> Coordinator:
     try:
-        if key_type != _GROUP:
+        if key_type == _GROUP:
+            await broker.groups.locate(key)
+        elif key_type == _TRANSACTION:
+            await broker.transactions.locate(key)
+        else:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served")
-        await broker.groups.locate(key)
     except KafkaError as error:
         return Coordinator(key=key, node_id=-1, port=-1, error_code=error.code, error_message=error.message)
     node = own_endpoint(broker, context)

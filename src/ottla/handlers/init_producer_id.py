@@ -1,6 +1,8 @@
-"""InitProducerId (22), versions 0-5: a new producer id for an idempotent producer.
+"""InitProducerId (22), versions 0-5: a producer id; a new one for an idempotent producer, its own for a transactional.
 
-Without a transactional id there is nothing to go on with, so an id that the client already has is not looked at.
+Without a transactional id there is nothing to go on with, so an id that the client already has is not looked at. With
+one, the producer's epoch is raised, which fences its predecessors, and a transaction that they left open is aborted.
+Version 3 lets a producer go on after an error (KIP-360), 4 knows PRODUCER_FENCED.
 """
 
 from __future__ import annotations
@@ -8,26 +10,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Producer
+from ottla.txn.commands import InitProducerId
+from ottla.txn.results import for_older_client
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker, Context
+
+_KNOWS_FENCED = 4
 
 
-def handle(broker: Broker, context: Context, request: InitProducerIdRequest) -> Reply:
-    if request.transactional_id is not None:
-        return _refuse(ErrorCode.INVALID_REQUEST)
+async def handle(broker: Broker, context: Context, request: InitProducerIdRequest) -> InitProducerIdResponse:
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _refuse(ErrorCode.INVALID_REQUEST)
-    return _new_id(broker)
-
-
-async def _new_id(broker: Broker) -> InitProducerIdResponse:
     try:
-        return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+        if request.transactional_id is None:
+            return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+        return await _init_transactional(broker, context, request, request.transactional_id)
     except KafkaError as error:
         return _refuse(error.code)
+
+
+async def _init_transactional(
+    broker: Broker, context: Context, request: InitProducerIdRequest, transactional_id: str
+) -> InitProducerIdResponse:
+    expected = None
+    if request.producer_id != NO_PRODUCER_ID:
+        expected = Producer(request.producer_id, request.producer_epoch)
+    result = await broker.transactions.init_producer_id(
+        InitProducerId(transactional_id, request.transaction_timeout_ms, expected)
+    )
+    error = result.error if context.api_version >= _KNOWS_FENCED else for_older_client(result.error)
+    return InitProducerIdResponse(
+        error_code=error, producer_id=result.producer_id, producer_epoch=result.producer_epoch
+    )
 
 
 def _refuse(code: ErrorCode) -> InitProducerIdResponse:

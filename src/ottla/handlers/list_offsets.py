@@ -19,6 +19,7 @@ from ottla.model import (
     NO_LEADER_EPOCH,
     NO_OFFSET,
     NO_TIMESTAMP,
+    READ_COMMITTED,
 )
 from ottla.wire.api.list_offsets import (
     ListOffsetsPartition,
@@ -50,35 +51,40 @@ def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> Rep
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
-                partitions=[_answer(broker, context, topic.name, wanted) for wanted in topic.partitions],
+                partitions=[
+                    _answer(broker, context, topic.name, wanted, request.isolation_level) for wanted in topic.partitions
+                ],
             )
             for topic in request.topics
         ]
     )
 
 
-def _answer(broker: Broker, context: Context, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+def _answer(
+    broker: Broker, context: Context, topic: str, wanted: ListOffsetsPartition, isolation_level: int
+) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     try:
         if wanted.timestamp < 0 and context.api_version < _SINCE_VERSION.get(wanted.timestamp, _NEVER):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         partition = broker.replicas.leader_of(topic, wanted.partition_index)
         partition.check_leader_epoch(wanted.current_leader_epoch)
-        answer.offset, answer.timestamp, answer.leader_epoch = _find(partition, wanted.timestamp)
+        answer.offset, answer.timestamp, answer.leader_epoch = _find(partition, wanted.timestamp, isolation_level)
     except KafkaError as error:
         answer.error_code = error.code
     return answer
 
 
-def _find(partition: Partition, timestamp: int) -> tuple[int, int, int]:
+def _find(partition: Partition, timestamp: int, isolation_level: int) -> tuple[int, int, int]:
     log = partition.log
+    end = partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         return log.log_start_offset, NO_TIMESTAMP, log.epochs.epoch_at(log.log_start_offset)
     if timestamp == LATEST_TIMESTAMP:
-        return partition.high_watermark, NO_TIMESTAMP, partition.leader_epoch
+        return end, NO_TIMESTAMP, partition.leader_epoch
     if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
         return NO_OFFSET, NO_TIMESTAMP, NO_LEADER_EPOCH
     found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    if found is None or found.offset >= partition.high_watermark:
+    if found is None or found.offset >= end:
         return NO_OFFSET, NO_TIMESTAMP, NO_LEADER_EPOCH
     return found.offset, found.timestamp, log.epochs.epoch_at(found.offset)

@@ -29,18 +29,21 @@ def handle(broker: Broker, context: Context, request: OffsetFetchRequest) -> Rep
         # Nobody needs everything about a group twice, and that can be much more than was asked with.
         everything = {group.group_id: group for group in request.groups if group.topics is None}
         wanted = [*everything.values(), *(group for group in request.groups if group.topics is not None)]
-        return OffsetFetchResponse(groups=[_fetch(broker, context, group) for group in wanted])
+        return OffsetFetchResponse(groups=[_fetch(broker, context, group, request.require_stable) for group in wanted])
     topics = None
     if request.topics is not None:
         topics = [
             OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
             for topic in request.topics
         ]
-    found = _fetch(broker, context, OffsetFetchRequestGroup(group_id=request.group_id, topics=topics))
+    wanted_group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    found = _fetch(broker, context, wanted_group, request.require_stable)
     return _for_one_group(found, request, context.api_version)
 
 
-def _fetch(broker: Broker, context: Context, wanted: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+def _fetch(
+    broker: Broker, context: Context, wanted: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
     response = OffsetFetchResponseGroup(group_id=wanted.group_id)
     try:
         offsets = broker.groups.committed(wanted.group_id)
@@ -51,7 +54,24 @@ def _fetch(broker: Broker, context: Context, wanted: OffsetFetchRequestGroup) ->
         response.topics = _everything(broker, context, offsets)
     else:
         response.topics = [_answer(broker, context, topic, offsets) for topic in wanted.topics]
+    if require_stable:
+        _withhold_unstable(broker, context, response.topics, offsets)
     return response
+
+
+def _withhold_unstable(
+    broker: Broker, context: Context, topics: list[OffsetFetchResponseTopics], offsets: GroupOffsets
+) -> None:
+    """A transaction may be about to move these offsets: the client has to wait for its end (KIP-447)."""
+    for topic in topics:
+        name = topic.name
+        if context.api_version >= 10:
+            found = broker.controller.image.topic_by_id(TopicId(topic.topic_id))
+            name = found.name if found is not None else ""
+        for index, partition in enumerate(topic.partitions):
+            if offsets.is_unstable(name, partition.partition_index):
+                topic.partitions[index] = _partition(partition.partition_index, None)
+                topic.partitions[index].error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
 def _answer(

@@ -1,19 +1,22 @@
 """Produce (0), versions 3-13: append one batch to each partition named.
 
 acks=0 is answered with nothing, or by hanging up when something failed, since there is no reply to say so. With one
-in-sync replica, acks=1 and acks=all mean the same. Version 13 names topics by id. Versions 0-2 are advertised for old
+in-sync replica, acks=1 and acks=all mean the same. Batches of transactions have to be
+verified first. Version 13 names topics by id. Versions 0-2 are advertised for old
 librdkafka's sake (KAFKA-18659) but refused, as Kafka does.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.context import CloseConnectionError
-from ottla.model import INTERNAL_TOPICS
+from ottla.handlers.verification import Verification, transactional_header
+from ottla.model import INTERNAL_TOPICS, TopicPartition
 from ottla.wire.api.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -24,6 +27,11 @@ from ottla.wire.api.produce import (
 
 if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Context, Reply
+    from ottla.records.header import BatchHeader
+    from ottla.replication.partition import Admission
+
+Verdict: TypeAlias = "Callable[[TopicPartition], KafkaError | Admission | None]"
+"""How the batch of a partition is appended: not at all, as part of a transaction, or by itself."""
 
 VALID_ACKS = (0, 1, -1)
 _ADMIN_CLIENT = "__admin_client"
@@ -31,8 +39,45 @@ _ADMIN_CLIENT = "__admin_client"
 
 
 def handle(broker: Broker, context: Context, request: ProduceRequest) -> Reply:
+    batches = _transactional_batches(broker, context, request)
+    if not batches:
+        return _append_all(broker, context, request, lambda _: None)
+    if request.transactional_id is None:
+        refusal = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transaction without its id")
+        return _append_all(broker, context, request, lambda _: refusal)
+    known = {partition: header for partition, header in batches.items() if header.has_producer_id}
+    verification = Verification(broker, context.api_version, request.transactional_id, known)
+    if verification.pending:
+        return _append_when_verified(broker, context, request, verification)
+    return _append_all(broker, context, request, verification.verdict)
+
+
+def _transactional_batches(
+    broker: Broker, context: Context, request: ProduceRequest
+) -> dict[TopicPartition, BatchHeader]:
+    found = {}
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            header = transactional_header(data.records)
+            if header is not None:
+                found[TopicPartition(_topic_name(broker, context, topic) or "", data.index)] = header
+    return found
+
+
+async def _append_when_verified(
+    broker: Broker, context: Context, request: ProduceRequest, verification: Verification
+) -> ProduceResponse | None:
+    await verification.finish()
+    reply = _append_all(broker, context, request, verification.verdict)
+    return reply if reply is None or isinstance(reply, ProduceResponse) else await reply
+
+
+def _append_all(
+    broker: Broker, context: Context, request: ProduceRequest, verdict: Verdict
+) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+    """Append what may be appended, and answer once it is stored."""
     waits: list[asyncio.Future[None]] = []
-    topics = [_append_topic(broker, context, request, topic, waits) for topic in request.topic_data]
+    topics = [_append_topic(broker, context, request, topic, verdict, waits) for topic in request.topic_data]
     response = ProduceResponse(responses=topics)
     if request.acks == 0:
         _hang_up_on_failure(response)
@@ -45,39 +90,46 @@ def _append_topic(
     context: Context,
     request: ProduceRequest,
     topic: TopicProduceData,
+    verdict: Verdict,
     waits: list[asyncio.Future[None]],
 ) -> TopicProduceResponse:
-    name, refusal = topic.name, None
-    if context.api_version >= 13:
-        found = broker.controller.image.topic_by_id(topic.topic_id)
-        if found is None:
-            refusal = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        else:
-            name = found.name
+    refusal = None
+    name = _topic_name(broker, context, topic)
     if request.acks not in VALID_ACKS:
         refusal = KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks} is not 0, 1 or -1")
-    elif request.transactional_id is not None:
-        refusal = KafkaError(ErrorCode.INVALID_REQUEST, "transactions are not served")
+    elif name is None:
+        refusal = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
     elif name in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT:
         refusal = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker itself writes to {name}")
-    answers = [_append(broker, name, data.index, data.records, refusal, waits) for data in topic.partition_data]
+    answers = []
+    for data in topic.partition_data:
+        partition = TopicPartition(name or "", data.index)
+        answers.append(_append(broker, partition, data.records, refusal or verdict(partition), waits))
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+
+
+def _topic_name(broker: Broker, context: Context, topic: TopicProduceData) -> str | None:
+    """None for an id that nobody has."""
+    if context.api_version < 13:
+        return topic.name
+    found = broker.controller.image.topic_by_id(topic.topic_id)
+    return None if found is None else found.name
 
 
 def _append(
     broker: Broker,
-    topic: str,
-    index: int,
+    topic_partition: TopicPartition,
     records: bytes | memoryview | None,
-    refusal: KafkaError | None,
+    verdict: KafkaError | Admission | None,
     waits: list[asyncio.Future[None]],
 ) -> PartitionProduceResponse:
+    topic, index = topic_partition
     try:
-        if refusal is not None:
-            raise refusal
+        if isinstance(verdict, KafkaError):
+            raise verdict
         if records is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "a partition without records")
-        appended = broker.replicas.leader_of(topic, index).append(memoryview(records))
+        appended = broker.replicas.leader_of(topic, index).append(memoryview(records), verdict)
     except KafkaError as error:
         return refused(index, error)
     answer = PartitionProduceResponse(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ottla.errors import KafkaError
 from ottla.handlers.context import Later
 from ottla.handlers.produce import VALID_ACKS, hang_up, refused
+from ottla.handlers.verification import transactional_header
 from ottla.model import INTERNAL_TOPICS
 from ottla.wire.api import PRODUCE
 from ottla.wire.api.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
@@ -177,14 +178,19 @@ class ProduceAgain:
                 return None
             appended = partition.append(records)
         except KafkaError as error:
-            return [shape.refuse(correlation_id, index, error)]
+            # A batch of a transaction is never appended here, but the slow twin has its own words for that.
+            return None if transactional_header(records) else [shape.refuse(correlation_id, index, error)]
         if shape.acks == 0:
             return []
         base_offset, time, start, wait = appended
         reply = shape.pack(
             shape.reply_size, correlation_id, shape.before, index, 0, base_offset, time, start, shape.after
         )
-        return [reply] if wait is None else Later(wait, partial(_stored, shape, correlation_id, index, reply))
+        return (
+            [reply]
+            if wait is None
+            else Later(wait, partial(_stored, shape, correlation_id, index, reply), blocks=False)
+        )
 
 
 def _rest(shape: _Shape, frame: memoryview) -> memoryview | None:

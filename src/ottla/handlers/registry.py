@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ottla.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     api_versions,
     create_partitions,
@@ -16,8 +18,11 @@ from ottla.handlers import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -28,6 +33,7 @@ from ottla.handlers import (
     list_config_resources,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -35,6 +41,8 @@ from ottla.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from ottla.handlers.context import Handler
 from ottla.wire import api
@@ -76,6 +84,11 @@ HANDLERS: dict[int, Served] = dict(
         _served(api.DELETE_RECORDS, delete_records.handle),
         _served(api.INIT_PRODUCER_ID, init_producer_id.handle),
         _served(api.OFFSET_FOR_LEADER_EPOCH, offset_for_leader_epoch.handle),
+        _served(api.ADD_PARTITIONS_TO_TXN, add_partitions_to_txn.handle),
+        _served(api.ADD_OFFSETS_TO_TXN, add_offsets_to_txn.handle),
+        _served(api.END_TXN, end_txn.handle),
+        _served(api.WRITE_TXN_MARKERS, write_txn_markers.handle),
+        _served(api.TXN_OFFSET_COMMIT, txn_offset_commit.handle),
         _served(api.DESCRIBE_CONFIGS, describe_configs.handle),
         _served(api.ALTER_CONFIGS, alter_configs.handle),
         _served(api.DESCRIBE_LOG_DIRS, describe_log_dirs.handle),
@@ -85,6 +98,9 @@ HANDLERS: dict[int, Served] = dict(
         _served(api.INCREMENTAL_ALTER_CONFIGS, incremental_alter_configs.handle),
         _served(api.OFFSET_DELETE, offset_delete.handle),
         _served(api.DESCRIBE_CLUSTER, describe_cluster.handle),
+        _served(api.DESCRIBE_PRODUCERS, describe_producers.handle),
+        _served(api.DESCRIBE_TRANSACTIONS, describe_transactions.handle),
+        _served(api.LIST_TRANSACTIONS, list_transactions.handle),
         _served(api.LIST_CONFIG_RESOURCES, list_config_resources.handle),
         _served(api.DESCRIBE_TOPIC_PARTITIONS, describe_topic_partitions.handle),
     ]

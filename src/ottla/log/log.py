@@ -167,7 +167,7 @@ class Log:
         A group coordinator, which writes on behalf of transactional producers, has no sequence numbers of theirs: all
         of its batches have 0.
         """
-        original = self._check_producer(header, guard, from_coordinator)
+        original = self._check_in_transaction(header, guard, from_coordinator)
         if original is None:
             base_offset = self.end_offset
             assign(batch, header, base_offset, leader_epoch)
@@ -185,17 +185,26 @@ class Log:
             producer_id, base_sequence, producer_epoch, supports_epoch_bump, now_ms
         )
 
-    def _check_producer(
-        self, header: BatchHeader, guard: VerificationGuard | None = None, from_coordinator: bool = False
-    ) -> AppendedBatch | None:
+    def _check_producer(self, header: BatchHeader) -> AppendedBatch | None:
         """The original, if the batch is a duplicate. Raises KafkaError."""
         try:
-            return self.producers.check(header, guard, from_coordinator)
+            return self.producers.check(header)
         except KafkaError:
             if not self.producers.abridged:
                 raise
             self._replay.recall(self.producers)
-            return self.producers.check(header, guard, from_coordinator)
+            return self.producers.check(header)
+
+    def _check_in_transaction(
+        self, header: BatchHeader, guard: VerificationGuard | None, from_coordinator: bool
+    ) -> AppendedBatch | None:
+        try:
+            return self.producers.check_in_transaction(header, guard, from_coordinator)
+        except KafkaError:
+            if not self.producers.abridged:
+                raise
+            self._replay.recall(self.producers)
+            return self.producers.check_in_transaction(header, guard, from_coordinator)
 
     def append_as_follower(self, batches: memoryview, headers: Sequence[BatchHeader], high_watermark: int = 0) -> None:
         """Append what a leader has written already: offsets and epochs are kept.

@@ -125,13 +125,14 @@ class Producers:
 
     # Records
 
-    def check(
-        self, header: BatchHeader, guard: VerificationGuard | None = None, from_coordinator: bool = False
-    ) -> AppendedBatch | None:
-        """Whether a leader may append the batch. Returns the original if it is a duplicate. Raises KafkaError."""
+    def check(self, header: BatchHeader) -> AppendedBatch | None:
+        """Whether a leader may append a batch that is not part of a transaction. Returns the original if it is a
+        duplicate. Raises KafkaError."""
         producer = self._producers.get(header.producer_id)
         if header.attributes & TRANSACTIONAL_FLAG:
-            return self._check_transactional(header, producer, guard, from_coordinator)
+            raise KafkaError(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a batch of a transaction without a transactional id"
+            )
         if producer is None:
             return None
         if (
@@ -150,9 +151,11 @@ class Producers:
                 )
         return duplicate
 
-    def _check_transactional(
-        self, header: BatchHeader, producer: Producer | None, guard: VerificationGuard | None, from_coordinator: bool
+    def check_in_transaction(
+        self, header: BatchHeader, guard: VerificationGuard | None, from_coordinator: bool
     ) -> AppendedBatch | None:
+        """The same for a batch of a transaction."""
+        producer = self._producers.get(header.producer_id)
         if producer is not None:
             duplicate = None if from_coordinator else producer.find(header)
             if duplicate is not None:

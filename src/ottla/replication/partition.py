@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_LEADER_EPOCH, NO_TIMESTAMP
+from ottla.records.control import MARKER_SIZE
 from ottla.replication.group_commit import GroupCommit
 from ottla.replication.intake import prepare
 from ottla.replication.log_settings import log_config
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from ottla.env.clock import Clock, Timer
     from ottla.log.log import Log, LogRead
     from ottla.log.producers import AppendedBatch
-    from ottla.model import TopicId, TopicPartition
+    from ottla.log.transaction_index import AbortedTransaction
+    from ottla.log.verification import VerificationGuard
+    from ottla.model import Producer, TopicId, TopicPartition
+    from ottla.records.control import EndTransactionMarker
     from ottla.replication.waiting import DataWaiter
 
 log = logging.getLogger("ottla.partition")
@@ -38,6 +42,15 @@ class Appended(NamedTuple):
     log_start_offset: int
     wait: asyncio.Future[None] | None
     """When set, the append may be acknowledged only after this is done."""
+
+
+class Admission(NamedTuple):
+    """Leave to append a batch to a transaction."""
+
+    guard: VerificationGuard | None
+    """None when the transaction has records here already."""
+    from_coordinator: bool = False
+    """A group coordinator writes on behalf of a producer, whose sequence numbers it does not know."""
 
 
 class _Uncommitted(NamedTuple):
@@ -113,23 +126,62 @@ class Partition:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
         raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
-    def append(self, records: memoryview) -> Appended:
-        """Append the batch of a Produce request. Raises KafkaError, with nothing appended."""
+    def append(self, records: memoryview, admission: Admission | None = None) -> Appended:
+        """Append the batch of a Produce request, with an admission if it is part of a transaction.
+
+        Raises KafkaError, with nothing appended.
+        """
         if self._offline:
             raise self._is_offline()
         config, log_ = self.config, self.log
         batch, header = prepare(records, config, self._clock.time_ms())
         base_offset = log_.end_offset
         try:
-            original = log_.append(batch, header, self.leader_epoch)
+            if admission is None:
+                original = log_.append(batch, header, self.leader_epoch)
+            else:
+                guard, from_coordinator = admission
+                original = log_.append_in_transaction(
+                    batch, header, self.leader_epoch, guard, from_coordinator=from_coordinator
+                )
         except OSError as error:
-            log.error("%s: %s; the append is refused, what is stored stays readable", self.topic_partition, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log cannot be written: {error}") from error
+            raise self._not_written(error) from error
         if original is not None:
             return self._repeat(original)
         wait = self._after_append(len(batch))
         time = header.max_timestamp if config.log_append_time else NO_TIMESTAMP
         return Appended(base_offset, time, log_.log_start_offset, wait)
+
+    def _not_written(self, error: OSError) -> KafkaError:
+        log.error("%s: %s; the append is refused, what is stored stays readable", self.topic_partition, error)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log cannot be written: {error}")
+
+    def begin_verification(
+        self, producer: Producer, base_sequence: int, *, supports_epoch_bump: bool
+    ) -> VerificationGuard | None:
+        """What `Log.begin_verification` says. Raises KafkaError."""
+        if self._offline:
+            raise self._is_offline()
+        return self.log.begin_verification(
+            producer.producer_id, base_sequence, producer.producer_epoch, supports_epoch_bump=supports_epoch_bump
+        )
+
+    def append_marker(self, marker: EndTransactionMarker, transaction_version: int) -> asyncio.Future[None] | None:
+        """End a transaction in this partition. The future, if any, must be done before the end counts as written."""
+        if self._offline:
+            raise self._is_offline()
+        try:
+            self.log.append_marker(
+                marker,
+                self.leader_epoch,
+                self._clock.time_ms(),
+                transaction_version=transaction_version,
+                high_watermark=self.high_watermark,
+                log_append_time=self.config.log_append_time,
+            )
+        except OSError as error:
+            raise self._not_written(error) from error
+        return self._after_append(MARKER_SIZE)
 
     def _repeat(self, original: AppendedBatch) -> Appended:
         """Answer a duplicate as the original was, or will be, answered."""
@@ -216,6 +268,20 @@ class Partition:
         if self._offline:
             raise self._is_offline()
         return self.log.read(offset, max_bytes, self.high_watermark)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where readers of committed transactions stop."""
+        return self.log.last_stable_offset(self.high_watermark)
+
+    def read_committed(self, offset: int, max_bytes: int) -> tuple[LogRead, list[AbortedTransaction]]:
+        """Records below the last stable offset, and the aborted transactions that their reader must leave out."""
+        if self._offline:
+            raise self._is_offline()
+        found = self.log.read(offset, max_bytes, self.last_stable_offset)
+        if found.file is None:
+            return found, []
+        return found, self.log.aborted_transactions(offset, found.next_offset)
 
     def delete_records_before(self, offset: int) -> int:
         """Move the log start (-1: to the high watermark). Returns the new start."""

@@ -53,3 +53,34 @@ class DataWaiter:
             self.cancel()
             # Not at once: more of the requests that arrived together may be appends, and one reply can carry them all.
             asyncio.get_running_loop().call_soon(self._callback)
+
+
+class StableDataWaiter(DataWaiter):
+    """For readers of committed transactions, to whom bytes become readable only with the end of their transaction.
+
+    Hence nothing is counted: when the last stable offset of a partition has moved, `has_enough` is asked.
+    """
+
+    __slots__ = ("_has_enough", "_stable_offsets")
+
+    def __init__(
+        self,
+        clock: Clock,
+        partitions: Sequence[Partition],
+        timeout: float,
+        callback: Callable[[], None],
+        has_enough: Callable[[], bool],
+    ) -> None:
+        super().__init__(clock, partitions, 1, timeout, callback)
+        self._has_enough = has_enough
+        self._stable_offsets = self._look()
+
+    def _look(self) -> list[int]:
+        return [partition.last_stable_offset for partition in self._partitions]
+
+    def grew(self, size: int) -> None:
+        stable_offsets = self._look()
+        if stable_offsets != self._stable_offsets:
+            self._stable_offsets = stable_offsets
+            if self._has_enough():
+                self._finish()

@@ -16,7 +16,9 @@ from ottla.config.topic import topic_config
 from ottla.controller.controller import Controller
 from ottla.controller.membership import BrokerIdTakenError, ensure_cluster_id, register, seek_controller_seat
 from ottla.coordinator.groups import GroupCoordinator
+from ottla.coordinator.markers import Markers
 from ottla.coordinator.producer_ids import ProducerIds
+from ottla.coordinator.transactions import TransactionCoordinator
 from ottla.env.background import Threads
 from ottla.env.clock import Clock, SystemClock
 from ottla.env.disk import Disk, OsDisk
@@ -185,6 +187,10 @@ class BrokerServer:
         groups = GroupCoordinator(controller, replicas, store, world.clock)
         groups.start()
         self._closing.callback(groups.stop)
+        producer_ids, markers = ProducerIds(self._id, store), Markers(replicas, groups)
+        transactions = TransactionCoordinator(controller, replicas, producer_ids, markers, world.clock)
+        transactions.start()
+        self._closing.callback(transactions.stop)
         return Broker(
             id=self._id,
             cluster_id=cluster_id,
@@ -196,7 +202,9 @@ class BrokerServer:
                 world.clock, world.random, config.integer("max.incremental.fetch.session.cache.slots")
             ),
             groups=groups,
-            producer_ids=ProducerIds(self._id, store),
+            transactions=transactions,
+            markers=markers,
+            producer_ids=producer_ids,
         )
 
     async def _listen(self, broker: Broker, store: Store) -> None:

@@ -13,7 +13,6 @@ from ottla.handlers.context import CloseConnectionError
 from ottla.server.dispatch import Dispatcher
 from ottla.server.frames import FrameError, FrameReader
 from ottla.wire import WireError
-from ottla.wire.api import PRODUCE
 
 if TYPE_CHECKING:
     from ottla.env.network import Connection, Part
@@ -177,7 +176,7 @@ class ClientConnection:
         if isinstance(reply, list):
             self._reply(reply)
         else:
-            self._reply_later(reply, blocks=frame[1] != PRODUCE.key)
+            self._reply_later(reply)
 
     def _reply(self, parts: list[Part]) -> None:
         self._waiting_bytes += len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
@@ -188,10 +187,10 @@ class ClientConnection:
         else:
             self._outbox += parts
 
-    def _reply_later(self, reply: Later, *, blocks: bool) -> None:
+    def _reply_later(self, reply: Later) -> None:
         slot = _Slot()
         self._outstanding.append(slot)
-        self._blocked = blocks
+        self._blocked = reply.blocks
         self._events.add(reply.event)
         reply.event.add_done_callback(partial(self._complete, slot, reply.make))
 

@@ -70,7 +70,9 @@ class Dispatcher:
         reply = served.handle(self._broker, context, message)
         if reply is None or isinstance(reply, Response):
             return encode_reply(header, reply)
-        return Later(asyncio.ensure_future(reply), lambda event: encode_reply(header, event.result()))
+        # A batch of a transaction may have to be verified before it is appended; those behind it must not overtake it.
+        blocks = not isinstance(message, ProduceRequest) or message.transactional_id is not None
+        return Later(asyncio.ensure_future(reply), lambda event: encode_reply(header, event.result()), blocks)
 
 
 def _find_handler(header: RequestHeader, request: memoryview) -> Served | None:

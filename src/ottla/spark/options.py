@@ -37,12 +37,12 @@ _NAMES = (
     "maxRecordsPerPartition",
     "includeHeaders",
     "groupId",
-    "groupIdPrefix",
     "kafkaConsumer.pollTimeoutMs",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
 )
-_BY_LOWER_NAME = {name.lower(): name for name in _NAMES}
+_JAVA_OPTIONS = ("groupIdPrefix", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs")
+"""About the Java consumer of Spark's own source; accepted, so that its options can be taken over as they are."""
+
+_BY_LOWER_NAME = {name.lower(): name for name in (*_NAMES, *_JAVA_OPTIONS)}
 KAFKA_PREFIX = "kafka."
 
 _MANAGED = {
@@ -163,6 +163,14 @@ def bootstrap_servers(kafka: Mapping[str, str]) -> tuple[Address, ...]:
         raise OptionError(str(error)) from None
 
 
+def isolation_level(text: str | None) -> int:
+    """Of `kafka.isolation.level`, as the protocol counts it."""
+    level = "read_uncommitted" if text is None else text.strip().lower()
+    if level not in _ISOLATION:
+        raise OptionError(f"kafka.isolation.level must be read_uncommitted or read_committed, not {level!r}")
+    return _ISOLATION[level]
+
+
 def _bounds(options: Mapping[str, str], *, streaming: bool) -> tuple[Bound, Bound]:
     try:
         start = parse_bound(options, "starting", default=LATEST if streaming else EARLIEST)
@@ -187,9 +195,7 @@ def _read_options(options: Mapping[str, str], kafka: Mapping[str, str]) -> ReadO
     protocol = values.take("security.protocol", "PLAINTEXT").upper()
     if protocol != "PLAINTEXT":
         raise OptionError(f"kafka.security.protocol {protocol} is not supported, only PLAINTEXT is")
-    level = values.take("isolation.level", "read_uncommitted").lower()
-    if level not in _ISOLATION:
-        raise OptionError(f"kafka.isolation.level must be read_uncommitted or read_committed, not {level!r}")
+    level = isolation_level(values.take("isolation.level", "read_uncommitted"))
     client, fetch = ClientSettings(), FetchSettings()
     result = ReadOptions(
         bootstrap=bootstrap_servers(kafka),
@@ -201,7 +207,7 @@ def _read_options(options: Mapping[str, str], kafka: Mapping[str, str]) -> ReadO
             retry_backoff=values.seconds("retry.backoff.ms", client.retry_backoff),
         ),
         fetch=FetchSettings(
-            isolation=_ISOLATION[level],
+            isolation=level,
             max_bytes=min(
                 values.number("max.partition.fetch.bytes", fetch.max_bytes),
                 values.number("fetch.max.bytes", 2**31 - 1),
@@ -209,8 +215,8 @@ def _read_options(options: Mapping[str, str], kafka: Mapping[str, str]) -> ReadO
             max_wait_ms=values.number("fetch.max.wait.ms", fetch.max_wait_ms),
             min_bytes=values.number("fetch.min.bytes", fetch.min_bytes),
         ),
-        include_headers=_boolean(options, "includeHeaders", default=False),
-        fail_on_data_loss=_boolean(options, "failOnDataLoss", default=True),
+        include_headers=boolean(options, "includeHeaders", default=False),
+        fail_on_data_loss=boolean(options, "failOnDataLoss", default=True),
         poll_timeout=_poll_timeout(options),
     )
     values.refuse_rest()
@@ -256,7 +262,7 @@ def _positive(options: Mapping[str, Any], name: str) -> int | None:
     return int(text)
 
 
-def _boolean(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+def boolean(options: Mapping[str, str], name: str, *, default: bool) -> bool:
     text = options.get(name)
     if text is None:
         return default

@@ -52,7 +52,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     if delivery not in (AT_LEAST_ONCE, EXACTLY_ONCE):
         raise OptionError(f"delivery must be {AT_LEAST_ONCE} or {EXACTLY_ONCE}, not {delivery!r}")
     bootstrap = bootstrap_servers(kafka)
-    producer = {**_DEFAULTS, **kafka, "delivery.report.only.error": "true"}
+    producer = {**_DEFAULTS, **kafka}
     if delivery == EXACTLY_ONCE:
         producer.setdefault("transaction.timeout.ms", _TRANSACTION_TIMEOUT)
     return SinkOptions(

@@ -2,11 +2,11 @@
 
 With `delivery=exactly-once` a task writes its rows in one transaction, and in the same transaction commits the number
 of its micro-batch as the offset of a group that is its own. The transactional id is the task's too: whoever begins with
-it fences those who began before, and has their transactions ended. So when a batch is replayed, after a crash or because
-a task was tried twice, its number tells whether the rows are in the log already, all of them or none.
+it fences those who began before, and has their transactions ended. So when a batch is replayed, after a crash or
+because a task was tried twice, its number tells whether the rows are in the log already, all of them or none.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from ottla.client.offsets import committed_offsets
+from ottla.spark.options import OptionError
 from ottla.spark.session import Session
 from ottla.spark.sink_options import SinkOptions
 
@@ -47,7 +48,7 @@ class BatchMarker(NamedTuple):
 
 def write_at_least_once(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> int:
     """Returns the number of rows, which are all acknowledged."""
-    rows = _Rows(Producer(dict(options.producer)), options)
+    rows = _Rows(_producer(options, {}), options)
     for batch in batches:
         rows.produce(batch)
     rows.flush()
@@ -59,7 +60,7 @@ def write_exactly_once(batches: Iterator[pa.RecordBatch], options: SinkOptions, 
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return 0
-    producer = Producer({**options.producer, "transactional.id": marker.transactional_id})
+    producer = _producer(options, {"transactional.id": marker.transactional_id})
     try:
         producer.init_transactions(_FLUSH_SECONDS)
         if _next_batch(marker, options) > marker.batch_id:
@@ -79,6 +80,19 @@ def write_exactly_once(batches: Iterator[pa.RecordBatch], options: SinkOptions, 
     except KafkaException as error:
         raise WriteFailed(f"the transaction {marker.transactional_id} failed: {error.args[0].str()}") from error
     return rows.count
+
+
+def _producer(options: SinkOptions, more: Mapping[str, str]) -> Any:
+    """It calls back about rows that failed, and not about the millions that did not.
+
+    Errors of the producer as a whole come back from the calls that it fails, so nobody has to be told of them.
+    """
+    try:
+        return Producer(
+            {**options.producer, **more, "delivery.report.only.error": True, "error_cb": lambda error: None}
+        )
+    except KafkaException as error:
+        raise OptionError(f"the producer refuses its settings: {error.args[0].str()}") from error
 
 
 def _next_batch(marker: BatchMarker, options: SinkOptions) -> int:

@@ -3,19 +3,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.model import TopicPartition
+from ottla.model import Producer, TopicPartition
 
 PROTOCOL_1 = 0
 """Clients that add partitions themselves and keep their epoch. Kafka stores them as transaction version 0."""
 PROTOCOL_2 = 2
 """KIP-890: each end of a transaction raises the epoch, so that what belongs to one cannot slip into the next."""
-
-
-class Producer(NamedTuple):
-    """A producer as the coordinator named it: an id, and an epoch that fences its predecessors."""
-
-    producer_id: int
-    producer_epoch: int
 
 
 class InitProducerId(NamedTuple):

@@ -14,11 +14,12 @@ Its caller keeps to this order:
 
 from collections.abc import Callable, Mapping
 
+from ottla.core.effects import Now, SetTimer, Token
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
+from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Producer, TopicPartition
 from ottla.txn import listing, markers, rules
-from ottla.txn.commands import PROTOCOL_2, AddPartitions, EndTxn, InitProducerId, Producer
-from ottla.txn.effects import Marker, Now, Outcome, SetTimer, TimerKey, TimerKind, Token, WriteMarkers
+from ottla.txn.commands import PROTOCOL_2, AddPartitions, EndTxn, InitProducerId
+from ottla.txn.effects import Marker, Outcome, TimerKey, TimerKind, WriteMarkers
 from ottla.txn.parameters import MARKER_RETRY_MS, TxnParameters
 from ottla.txn.records import Record, TransactionRemoved, TransactionStored
 from ottla.txn.results import (

@@ -1,21 +1,13 @@
-"""What a command asks of its caller: records to append, requests to answer, timers to keep, markers to write."""
+"""The effects of commands to transactions."""
 
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from ottla.errors import ErrorCode
+from ottla.core import effects
+from ottla.core.effects import SetTimer
 from ottla.model import TopicPartition
+from ottla.txn.records import Record
 from ottla.txn.results import Result
-
-if TYPE_CHECKING:
-    from ottla.txn.records import Record
-
-
-class Now(NamedTuple):
-    """The time of a command, on both clocks: timers must not jump, what is stored must mean something later."""
-
-    steady_ms: int
-    wall_ms: int
 
 
 class TimerKind(Enum):
@@ -28,19 +20,6 @@ class TimerKind(Enum):
 class TimerKey(NamedTuple):
     kind: TimerKind
     transactional_id: str
-
-
-class SetTimer(NamedTuple):
-    """Replaces an earlier timer of the same key. The time is on the steady clock."""
-
-    key: TimerKey
-    at_ms: int
-
-
-class CancelTimer(NamedTuple):
-    """A timer of that key may not exist; one that fires all the same does no harm."""
-
-    key: TimerKey
 
 
 class Marker(NamedTuple):
@@ -60,60 +39,15 @@ class WriteMarkers(NamedTuple):
     partitions: tuple[TopicPartition, ...]
 
 
-Token: TypeAlias = object
-"""Whatever the caller uses to find the request again; never None."""
-
-
-class Reply(NamedTuple):
-    token: Token
-    result: Result
-
-    def failed(self, error: ErrorCode) -> "Reply":
-        """The same request refused, because what the answer rests on could not be written."""
-        return Reply(self.token, self.result.failed(response_error(error)))
-
-
-class Outcome:
-    """The effects of one command.
-
-    The caller appends the records and tells the core that they are written (or not) before it gives the core
-    another command; then it performs the timers. As soon as the records are committed it sends the replies and writes
-    the markers: never before, since a marker cannot be taken back, and the decision to write it could still be lost.
+class Outcome(effects.Outcome[Record, Result, TimerKey]):
+    """Markers are written, like replies are sent, as soon as the records are committed: never before, since a marker
+    cannot be taken back, and the decision to write it could still be lost.
     """
 
-    __slots__ = ("markers", "messages", "otherwise", "records", "replies", "timers")
+    __slots__ = ("markers", "otherwise")
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.replies: list[Reply] = []
-        self.timers: list[SetTimer | CancelTimer] = []
+        super().__init__()
         self.markers: list[WriteMarkers] = []
-        self.messages: list[str] = []
-        self.otherwise: list[SetTimer] = []
+        self.otherwise: list[SetTimer[TimerKey]] = []
         """For the core: the timers to set instead, when the records could not be written."""
-
-    def reply(self, token: Token, result: Result) -> None:
-        self.replies.append(Reply(token, result))
-
-    def set_timer(self, key: TimerKey, at_ms: int) -> None:
-        self.timers.append(SetTimer(key, at_ms))
-
-    def cancel_timer(self, key: TimerKey) -> None:
-        self.timers.append(CancelTimer(key))
-
-
-_RESPONSE_ERRORS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-
-
-def response_error(append_error: ErrorCode) -> ErrorCode:
-    """A producer knows nothing of the partition behind its id: the error in words that make it look again."""
-    return _RESPONSE_ERRORS.get(append_error, append_error)

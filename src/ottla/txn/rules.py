@@ -6,7 +6,8 @@ An answer is an error code. NONE from a check means that the command goes on; wh
 from enum import Enum
 
 from ottla.errors import ErrorCode
-from ottla.txn.commands import PROTOCOL_2, EndTxn, Producer
+from ottla.model import Producer
+from ottla.txn.commands import PROTOCOL_2, EndTxn
 from ottla.txn.parameters import LAST_CLIENT_EPOCH
 from ottla.txn.state import COMPLETE_ABORT, COMPLETE_COMMIT, ONGOING
 from ottla.txn.transaction import Transaction

@@ -1,7 +1,7 @@
 """One transactional id: what its last record says, and what no record needs to say."""
 
-from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
-from ottla.txn.commands import PROTOCOL_2, InitProducerId, Producer
+from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, Producer, TopicPartition
+from ottla.txn.commands import PROTOCOL_2, InitProducerId
 from ottla.txn.parameters import LAST_CLIENT_EPOCH, MAX_EPOCH
 from ottla.txn.records import TransactionStored
 from ottla.txn.state import (

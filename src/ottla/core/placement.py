@@ -1,9 +1,9 @@
-"""Which partition of `__consumer_offsets`, and so which broker, looks after a group."""
+"""Which partition of an internal topic, and so which broker, looks after a group or a transactional id."""
 
 
-def partition_for(group_id: str, partition_count: int) -> int:
+def partition_for(key: str, partition_count: int) -> int:
     """Kafka's placement: the absolute value of Java's string hash, modulo the partitions."""
-    code = java_hash(group_id)
+    code = java_hash(key)
     return (0 if code == -(1 << 31) else abs(code)) % partition_count
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from ottla.groups.placement import java_hash, partition_for
+from ottla.core.placement import java_hash, partition_for
 
 
 @pytest.mark.parametrize(

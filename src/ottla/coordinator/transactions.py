@@ -1,0 +1,202 @@
+"""Transactions on this broker: finds the shell of a transactional id's partition and hands it the command."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from ottla.coordinator.journal import PartitionJournal, decode_batch
+from ottla.coordinator.shell import Shell
+from ottla.coordinator.shells import Shells
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TRANSACTION_STATE_TOPIC
+from ottla.records.control import EndTransactionMarker
+from ottla.records.format import Codec
+from ottla.txn.commands import PROTOCOL_2, AddPartitions
+from ottla.txn.coordinator import TxnCore
+from ottla.txn.parameters import TxnParameters
+from ottla.txn.records import decode, encode
+
+if TYPE_CHECKING:
+    from ottla.cluster.image import ClusterImage
+    from ottla.config.broker import BrokerConfig
+    from ottla.controller.controller import Controller
+    from ottla.coordinator.markers import Markers
+    from ottla.coordinator.producer_ids import ProducerIds
+    from ottla.env.clock import Clock, Timer
+    from ottla.model import Producer, TopicPartition
+    from ottla.records.header import BatchHeader
+    from ottla.replication.partition import Admission, Partition
+    from ottla.replication.replicas import Replicas
+    from ottla.txn.commands import EndTxn, InitProducerId
+    from ottla.txn.effects import Marker, Outcome, WriteMarkers
+    from ottla.txn.listing import TransactionFilter
+    from ottla.txn.records import Record
+    from ottla.txn.results import (
+        AddPartitionsResult,
+        DescribedTransaction,
+        EndTxnResult,
+        InitProducerIdResult,
+        ListedTransaction,
+    )
+
+
+class TransactionCoordinator:
+    def __init__(
+        self, controller: Controller, replicas: Replicas, producer_ids: ProducerIds, markers: Markers, clock: Clock
+    ) -> None:
+        self._controller = controller
+        self._producer_ids = producer_ids
+        self._markers = markers
+        self._clock = clock
+        self._shells = Shells(
+            TRANSACTION_STATE_TOPIC, controller, replicas, clock, new_shell=self._new_shell, load=_load
+        )
+        self._expiry: Timer | None = None
+
+    def start(self) -> None:
+        """Follow the cluster image from now on. Replicas and groups must have followed it before."""
+        self._controller.subscribe(self._apply)
+        self._schedule_expiry()
+
+    def stop(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._shells.stop()
+
+    def _apply(self, image: ClusterImage, config: BrokerConfig) -> None:
+        self._shells.apply(image, config)
+
+    def _new_shell(self, partition: Partition, config: BrokerConfig) -> Shell[TxnCore]:
+        core = TxnCore(_parameters(config), partition.leader_epoch, self._producer_ids.take)
+        journal = TxnJournal(PartitionJournal(partition, self._clock, encode, Codec.NONE))
+        shell: Shell[TxnCore]
+
+        def committed(outcome: Outcome) -> None:
+            for markers in outcome.markers:
+                self._write_markers(shell, markers)
+
+        shell = Shell(partition, core, journal, self._clock, partial(_replay, core, partition), committed=committed)
+        return shell
+
+    def _write_markers(self, shell: Shell[TxnCore], wanted: WriteMarkers) -> None:
+        marker = wanted.marker
+        self._markers.write(
+            EndTransactionMarker(marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.committed),
+            marker.protocol,
+            wanted.partitions,
+            partial(_report, shell, marker),
+        )
+
+    def _schedule_expiry(self) -> None:
+        interval = self._controller.config.integer("transaction.remove.expired.transaction.cleanup.interval.ms") / 1000
+        self._expiry = self._clock.call_later(interval, self._expire)
+
+    def _expire(self) -> None:
+        for shell in self._shells.loaded():
+            shell.perform_all(partial(shell.core.expire, shell.now()))
+        self._schedule_expiry()
+
+    async def locate(self, transactional_id: str) -> None:
+        """Make sure that this broker coordinates an id, creating the topic of transactions for the very first one."""
+        await self._shells.locate(transactional_id, self._controller.create_transaction_topic)
+
+    # Commands
+
+    async def init_producer_id(self, command: InitProducerId) -> InitProducerIdResult:
+        await self._producer_ids.fill()
+        result = await self._shells.run(
+            command.transactional_id, lambda core, token, now: core.init_producer_id(token, command, now)
+        )
+        return cast("InitProducerIdResult", result)
+
+    async def add_partitions(self, command: AddPartitions) -> AddPartitionsResult:
+        result = await self._shells.run(
+            command.transactional_id, lambda core, token, now: core.add_partitions(token, command, now)
+        )
+        return cast("AddPartitionsResult", result)
+
+    def verify_partitions(self, command: AddPartitions) -> tuple[ErrorCode, ...]:
+        return self._shells.find(command.transactional_id).core.verify_partitions(command)
+
+    async def end_txn(self, command: EndTxn) -> EndTxnResult:
+        result = await self._shells.run(
+            command.transactional_id, lambda core, token, now: core.end_txn(token, command, now)
+        )
+        return cast("EndTxnResult", result)
+
+    async def admit(
+        self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition], *, add: bool
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Ask, for leaders of partitions, whether these are part of a transaction; with `add`, make them so (KIP-890).
+
+        Returns the refusals. The end of the transaction before may still be on its way into its partitions: as in
+        Kafka, who wants to add waits for it a little, so that clients need not.
+        """
+        config = self._controller.config
+        pause = config.integer("add.partitions.to.txn.retry.backoff.ms") / 1000
+        give_up = self._clock.monotonic() + config.integer("add.partitions.to.txn.retry.backoff.max.ms") / 1000
+        command = AddPartitions(transactional_id, producer, partitions, PROTOCOL_2)
+        while True:
+            try:
+                errors = (await self.add_partitions(command)).errors if add else self.verify_partitions(command)
+            except KafkaError as error:
+                errors = (error.code,) * len(partitions)
+            if ErrorCode.CONCURRENT_TRANSACTIONS not in errors or not add or self._clock.monotonic() >= give_up:
+                break
+            await self._pause(pause)
+        return {
+            partition: error for partition, error in zip(partitions, errors, strict=True) if error is not ErrorCode.NONE
+        }
+
+    async def _pause(self, seconds: float) -> None:
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._clock.call_later(seconds, over.set_result, None)
+        await over
+
+    # Questions
+
+    def describe(self, transactional_id: str) -> DescribedTransaction:
+        return self._shells.find(transactional_id).core.describe(transactional_id)
+
+    def list(self, wanted: TransactionFilter) -> list[ListedTransaction]:
+        return [
+            transaction
+            for shell in self._shells.all()
+            for transaction in shell.core.list_transactions(wanted, shell.now())
+        ]
+
+
+class TxnJournal:
+    def __init__(self, partition: PartitionJournal[Record]) -> None:
+        self._partition = partition
+
+    def write(self, outcome: Outcome, admission: Admission | None) -> asyncio.Future[None] | None:
+        return self._partition.append(outcome.records)
+
+
+async def _load(shell: Shell[TxnCore], config: BrokerConfig) -> None:
+    await shell.load()
+
+
+def _replay(core: TxnCore, partition: Partition, header: BatchHeader, batch: memoryview) -> None:
+    if not header.is_control:
+        records: Iterator[Record] = decode_batch(batch, decode, partition)
+        for record in records:
+            core.replay(record)
+
+
+def _report(shell: Shell[TxnCore], marker: Marker, partition: TopicPartition, error: ErrorCode) -> None:
+    if shell.loaded:
+        # A partition that has been deleted needs no marker any more.
+        code = ErrorCode.NONE if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error
+        shell.perform(shell.core.markers_written(marker, {partition: code}, shell.now()))
+
+
+def _parameters(config: BrokerConfig) -> TxnParameters:
+    return TxnParameters(
+        transaction_max_timeout_ms=config.integer("transaction.max.timeout.ms"),
+        transactional_id_expiration_ms=config.integer("transactional.id.expiration.ms"),
+    )

@@ -1,0 +1,97 @@
+"""What a command asks of its caller: records to append, requests to answer, timers to keep, lines to log."""
+
+from typing import Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+
+from ottla.errors import ErrorCode
+
+
+class Now(NamedTuple):
+    """The time of a command, on both clocks: timers must not jump, what is stored must mean something later."""
+
+    steady_ms: int
+    wall_ms: int
+
+
+KeyT = TypeVar("KeyT")
+RecordT = TypeVar("RecordT")
+
+
+class SetTimer(NamedTuple, Generic[KeyT]):
+    """Replaces an earlier timer of the same key. The time is on the steady clock."""
+
+    key: KeyT
+    at_ms: int
+
+
+class CancelTimer(NamedTuple, Generic[KeyT]):
+    """A timer of that key may not exist; one that fires all the same does no harm."""
+
+    key: KeyT
+
+
+Token: TypeAlias = object
+"""Whatever the caller uses to find the request again; never None."""
+
+
+class Result(Protocol):
+    """What a core answers, as plain data."""
+
+    def failed(self, error: ErrorCode) -> Self: ...
+
+
+ResultT = TypeVar("ResultT", bound=Result)
+
+
+class Reply(NamedTuple, Generic[ResultT]):
+    token: Token
+    result: ResultT
+
+    def failed(self, error: ErrorCode) -> "Reply[ResultT]":
+        """The same request refused, because what the answer rests on could not be written."""
+        return Reply(self.token, self.result.failed(response_error(error)))
+
+
+class Outcome(Generic[RecordT, ResultT, KeyT]):
+    """The effects of one command.
+
+    The caller appends the records and tells the core that they are written (or not) before it gives the core
+    another command; then it performs the timers, and sends the replies as soon as the records are committed.
+    """
+
+    __slots__ = ("messages", "records", "replies", "timers")
+
+    def __init__(self) -> None:
+        self.records: list[RecordT] = []
+        self.replies: list[Reply[ResultT]] = []
+        self.timers: list[SetTimer[KeyT] | CancelTimer[KeyT]] = []
+        self.messages: list[str] = []
+
+    def reply(self, token: Token, result: ResultT) -> None:
+        self.replies.append(Reply(token, result))
+
+    def set_timer(self, key: KeyT, at_ms: int) -> None:
+        self.timers.append(SetTimer(key, at_ms))
+
+    def cancel_timer(self, key: KeyT) -> None:
+        self.timers.append(CancelTimer(key))
+
+
+_RESPONSE_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    # A transaction could not be verified. Old producers know no such error; this one makes them try again, here.
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def response_error(append_error: ErrorCode) -> ErrorCode:
+    """A client knows nothing of the partition behind its group or its transactional id: the error in words that make
+    it look for the coordinator again."""
+    return _RESPONSE_ERRORS.get(append_error, append_error)

@@ -1,0 +1,41 @@
+"""AddOffsetsToTxn (25), versions 0-4: a transaction will commit offsets of a group.
+
+To the coordinator that is one more partition: the one of `__consumer_offsets` that has the group.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.errors import KafkaError
+from ottla.model import Producer
+from ottla.txn.commands import PROTOCOL_1, AddPartitions
+from ottla.txn.results import for_older_client
+from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+if TYPE_CHECKING:
+    from ottla.errors import ErrorCode
+    from ottla.handlers.context import Broker, Context
+
+_KNOWS_FENCED = 2
+
+
+async def handle(broker: Broker, context: Context, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+    error = await _add(broker, request)
+    return AddOffsetsToTxnResponse(
+        error_code=error if context.api_version >= _KNOWS_FENCED else for_older_client(error)
+    )
+
+
+async def _add(broker: Broker, request: AddOffsetsToTxnRequest) -> ErrorCode:
+    try:
+        await broker.groups.locate(request.group_id)
+        command = AddPartitions(
+            request.transactional_id,
+            Producer(request.producer_id, request.producer_epoch),
+            [broker.groups.partition_of(request.group_id)],
+            PROTOCOL_1,
+        )
+        return (await broker.transactions.add_partitions(command)).errors[0]
+    except KafkaError as error:
+        return error.code

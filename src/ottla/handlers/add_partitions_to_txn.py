@@ -1,0 +1,110 @@
+"""AddPartitionsToTxn (24), versions 0-5: which partitions a transaction writes to.
+
+Clients name them up to version 3. Versions 4 and 5 are for brokers: several transactions at once, to add partitions on
+behalf of clients of transaction protocol 2, or only to ask whether they were added (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import Producer, TopicPartition
+from ottla.txn.commands import PROTOCOL_1, PROTOCOL_2, AddPartitions
+from ottla.txn.results import for_older_client
+from ottla.wire.api.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context
+
+_KNOWS_FENCED = 2
+_FROM_BROKERS = 4
+
+
+async def handle(broker: Broker, context: Context, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    if context.api_version < _FROM_BROKERS:
+        transaction = AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        topics = await _add(broker, context, transaction)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResult(
+                transactional_id=transaction.transactional_id, topic_results=await _add(broker, context, transaction)
+            )
+            for transaction in request.transactions
+        ]
+    )
+
+
+async def _add(
+    broker: Broker, context: Context, transaction: AddPartitionsToTxnTransaction
+) -> list[AddPartitionsToTxnTopicResult]:
+    partitions = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
+    errors: Sequence[ErrorCode] = _missing(broker, partitions)
+    if not any(errors):
+        errors = await _ask(broker, context, transaction, partitions)
+        if context.api_version < _KNOWS_FENCED:
+            errors = [for_older_client(error) for error in errors]
+    return _results(transaction.topics, errors)
+
+
+def _missing(broker: Broker, partitions: Sequence[TopicPartition]) -> list[ErrorCode]:
+    """A transaction gets all of the partitions or none."""
+    topics = broker.controller.image.topics
+    known = [
+        partition.topic in topics and 0 <= partition.partition < len(topics[partition.topic].partitions)
+        for partition in partitions
+    ]
+    if all(known):
+        return [ErrorCode.NONE] * len(partitions)
+    return [ErrorCode.OPERATION_NOT_ATTEMPTED if it else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for it in known]
+
+
+async def _ask(
+    broker: Broker,
+    context: Context,
+    transaction: AddPartitionsToTxnTransaction,
+    partitions: Sequence[TopicPartition],
+) -> Sequence[ErrorCode]:
+    command = AddPartitions(
+        transaction.transactional_id,
+        Producer(transaction.producer_id, transaction.producer_epoch),
+        partitions,
+        PROTOCOL_2 if context.api_version >= _FROM_BROKERS else PROTOCOL_1,
+    )
+    try:
+        if transaction.verify_only:
+            return broker.transactions.verify_partitions(command)
+        return (await broker.transactions.add_partitions(command)).errors
+    except KafkaError as error:
+        return [error.code] * len(partitions)
+
+
+def _results(
+    topics: Sequence[AddPartitionsToTxnTopic], errors: Sequence[ErrorCode]
+) -> list[AddPartitionsToTxnTopicResult]:
+    remaining = iter(errors)
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=next(remaining))
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

@@ -1,0 +1,36 @@
+"""ListTransactions (66), versions 0-2: the transactional ids that this broker coordinates (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.errors import KafkaError
+from ottla.txn.listing import TransactionFilter
+from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context, Reply
+
+
+def handle(broker: Broker, context: Context, request: ListTransactionsRequest) -> Reply:
+    try:
+        wanted = TransactionFilter(
+            request.state_filters,
+            request.producer_id_filters,
+            request.duration_filter,
+            request.transactional_id_pattern,
+        )
+        found = broker.transactions.list(wanted)
+    except KafkaError as error:
+        return ListTransactionsResponse(error_code=error.code)
+    return ListTransactionsResponse(
+        unknown_state_filters=wanted.unknown_states,
+        transaction_states=[
+            TransactionState(
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                transaction_state=transaction.state,
+            )
+            for transaction in found
+        ],
+    )

@@ -1,0 +1,93 @@
+"""TxnOffsetCommit (28), versions 0-5: offsets of a group that count from the moment the transaction is committed.
+
+Version 3 says which member commits, so that one of an older generation is fenced (KIP-447). From version 5 on the
+request also adds the group's partition to the transaction; before, AddOffsetsToTxn has done that (KIP-890).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.core.effects import response_error
+from ottla.errors import ErrorCode, KafkaError
+from ottla.groups.commands import PartitionCommit, TxnCommit
+from ottla.model import Producer, TopicId
+from ottla.wire.api.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context
+
+_KNOWS_LOADING = 2
+_KNOWS_ABORTABLE = 4
+_ADDS = 5
+
+
+async def handle(broker: Broker, context: Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    response = TxnOffsetCommitResponse()
+    commits: list[PartitionCommit] = []
+    answers: list[TxnOffsetCommitResponsePartition] = []
+    for wanted in request.topics:
+        answer = TxnOffsetCommitResponseTopic(name=wanted.name)
+        response.topics.append(answer)
+        topic = broker.controller.image.topics.get(wanted.name)
+        for partition in wanted.partitions:
+            result = TxnOffsetCommitResponsePartition(partition_index=partition.partition_index)
+            answer.partitions.append(result)
+            if topic is None or not 0 <= partition.partition_index < len(topic.partitions):
+                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            answers.append(result)
+            commits.append(
+                PartitionCommit(
+                    wanted.name,
+                    partition.partition_index,
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata,
+                    TopicId(topic.topic_id),
+                )
+            )
+    if commits:
+        errors = await _commit(broker, context, request, commits)
+        for result, error in zip(answers, errors, strict=True):
+            result.error_code = _for_version(error, context.api_version)
+    return response
+
+
+async def _commit(
+    broker: Broker, context: Context, request: TxnOffsetCommitRequest, partitions: list[PartitionCommit]
+) -> tuple[ErrorCode, ...]:
+    command = TxnCommit(
+        group_id=request.group_id,
+        producer=Producer(request.producer_id, request.producer_epoch),
+        partitions=partitions,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        generation_id=request.generation_id,
+    )
+    adds = context.api_version >= _ADDS
+    try:
+        guard = broker.groups.begin_verification(command, supports_epoch_bump=adds)
+        if guard is not None:
+            place = broker.groups.partition_of(request.group_id)
+            refused = await broker.transactions.admit(request.transactional_id, command.producer, [place], add=adds)
+            if place in refused:
+                return (response_error(refused[place]),) * len(partitions)
+        return (await broker.groups.commit_txn(command, guard)).errors
+    except KafkaError as error:
+        return (response_error(error.code),) * len(partitions)
+
+
+def _for_version(error: ErrorCode, api_version: int) -> ErrorCode:
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and api_version < _KNOWS_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and api_version < _KNOWS_LOADING:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return error

@@ -1,0 +1,65 @@
+"""WriteTxnMarkers (27), versions 1-2: the end of transactions, for partitions that this broker leads.
+
+Coordinators of transactions send it, and administrators who abort a transaction that hangs (KIP-664).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.errors import ErrorCode
+from ottla.model import TopicPartition
+from ottla.records.control import EndTransactionMarker
+from ottla.wire.api.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context
+
+
+async def handle(broker: Broker, context: Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(markers=[await _write(broker, marker) for marker in request.markers])
+
+
+async def _write(broker: Broker, wanted: WritableTxnMarker) -> WritableTxnMarkerResult:
+    partitions = {TopicPartition(topic.name, index) for topic in wanted.topics for index in topic.partition_indexes}
+    errors: dict[TopicPartition, ErrorCode] = {}
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def report(partition: TopicPartition, error: ErrorCode) -> None:
+        errors[partition] = error
+        if len(errors) == len(partitions):
+            done.set_result(None)
+
+    broker.markers.write(
+        EndTransactionMarker(
+            wanted.producer_id, wanted.producer_epoch, wanted.coordinator_epoch, wanted.transaction_result
+        ),
+        wanted.transaction_version,
+        partitions,
+        report,
+    )
+    if partitions:
+        await done
+    return WritableTxnMarkerResult(
+        producer_id=wanted.producer_id,
+        topics=[
+            WritableTxnMarkerTopicResult(
+                name=topic.name,
+                partitions=[
+                    WritableTxnMarkerPartitionResult(
+                        partition_index=index, error_code=errors[TopicPartition(topic.name, index)]
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in wanted.topics
+        ],
+    )
