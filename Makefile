@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 
 KAFKA_JARS ?= $(wildcard $(CURDIR)/build/kafka-jars)
 
-.PHONY: setup run test test-spark check bench profile lock docs kafka-jars clean
+.PHONY: setup run test test-spark demo check bench profile lock docs kafka-jars clean
 
 setup: $(STAMP)
 
@@ -25,9 +25,13 @@ run: setup
 test: setup
 	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
+# A broker, traffic, the activity pipelines and a live view; ends with build/demo/report.html. Needs Java 17 or newer.
+demo: setup
+	@$(BIN)/ottla pipeline demo --dir build/demo $(ARGS)
+
 # The long Spark set too: faults, every kind of topic, restarts. Takes some minutes and needs Java 17.
 test-spark: setup
-	@$(BIN)/python -m pytest -m "spark or not spark" tests/spark $(ARGS)
+	@$(BIN)/python -m pytest -m "spark or not spark" tests/spark tests/pipeline $(ARGS)
 
 # Needs Maven and Java. With the jars in place, `make test` also runs Kafka's own tools against Ottla.
 kafka-jars: build/kafka-jars

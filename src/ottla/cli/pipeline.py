@@ -1,7 +1,9 @@
 """`ottla pipeline ...`"""
 
 import contextlib
+import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +27,9 @@ TargetName = Annotated[
 BuiltIn = Annotated[str, typer.Argument(metavar="BUILTIN", help="See `ottla pipeline list`.", show_default=False)]
 Directory = Annotated[
     Path, typer.Option("--dir", metavar="DIR", help="What relative paths start from, checkpoints included.")
+]
+Parameters = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Parameter of the file; may be repeated.")
 ]
 HERE = Path()
 
@@ -53,6 +58,7 @@ def run(
     conf: Annotated[
         list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="Setting of Spark; may be repeated.")
     ] = None,
+    parameters: Parameters = None,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
     """Run the pipelines of a file until Ctrl-C. The next run goes on where this one stopped.
@@ -65,7 +71,7 @@ def run(
     """
     settings_of_spark = key_values(conf, "--conf")
     with sentences():
-        loaded = _load(target)
+        loaded = _load(target, parameters)
         from ottla.pipeline.queries import RunSettings
         from ottla.pipeline.runner import Run, spark_log
         from ottla.pipeline.session import SessionSettings
@@ -82,6 +88,7 @@ def run(
 @app.command("list")
 def list_pipelines(
     target: Annotated[str | None, typer.Argument(metavar="[FILE]", help="A Python file.", show_default=False)] = None,
+    parameters: Parameters = None,
     json: Json = False,
 ) -> None:
     """List the pipelines of a file, or without one those that are built in.
@@ -100,7 +107,7 @@ def list_pipelines(
             print_table(["NAME", "SUMMARY"], list(BUILT_IN.items()))
         return
     with sentences():
-        loaded = _load(target)
+        loaded = _load(target, parameters)
     rows = [(each.name, ",".join(each.topics), each.summary) for each in loaded.pipelines]
     if json:
         print_json([{"name": name, "topics": topics.split(","), "summary": text} for name, topics, text in rows])
@@ -109,7 +116,9 @@ def list_pipelines(
 
 
 @app.command()
-def describe(target: TargetName, directory: Directory = HERE, json: Json = False) -> None:
+def describe(
+    target: TargetName, directory: Directory = HERE, parameters: Parameters = None, json: Json = False
+) -> None:
     """Show what pipelines read, what they write, and where they keep how far they got.
 
     \b
@@ -119,7 +128,7 @@ def describe(target: TargetName, directory: Directory = HERE, json: Json = False
     from ottla.pipeline.describing import describe_pipeline
 
     with sentences():
-        loaded = _load(target)
+        loaded = _load(target, parameters)
         documents = [describe_pipeline(each, loaded.label, directory.absolute()) for each in loaded.pipelines]
     if json:
         print_json(documents)
@@ -131,9 +140,103 @@ def describe(target: TargetName, directory: Directory = HERE, json: Json = False
 
 
 @app.command()
+def generate(
+    name: BuiltIn,
+    records: Annotated[
+        int | None, typer.Option("--records", metavar="N", min=1, help="Send so many.", show_default=False)
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", metavar="N", min=0.1, help="Records per second.", show_default="no limit")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", metavar="N", min=0, help="Stop after so long.", show_default=False)
+    ] = None,
+    start: Annotated[
+        datetime | None,
+        typer.Option("--start", metavar="WHEN", help="When the events begin, UTC.", show_default="today"),
+    ] = None,
+    garbage: Annotated[
+        float, typer.Option("--garbage", metavar="SHARE", min=0, max=1, help="Share of values that do not parse.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same events.")] = 1,
+    parameters: Parameters = None,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """Write traffic for a pipeline that is built in. Its events have times of their own, one after the other.
+
+    \b
+    Examples:
+      ottla pipeline generate activity --records 50000
+      ottla pipeline generate logs --rate 500
+    """
+    from ottla.pipeline.loading import load_part
+    from ottla.pipeline.traffic import Pace, send
+
+    begin = (start or datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)).replace(tzinfo=UTC)
+    with sentences():
+        module = load_part(name, "traffic", key_values(parameters, "--set"))
+        pace = Pace(records, rate, seconds, garbage)
+        with contextlib.suppress(KeyboardInterrupt):
+            count = send(module.events(begin, seed), module.TOPICS, bootstrap_server, pace)
+            say(f"Sent {count:,} records to {', '.join(module.TOPICS)}.")
+
+
+@app.command()
+def report(
+    name: BuiltIn,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Where to write it.", show_default="BUILTIN.html")
+    ] = None,
+    directory: Directory = HERE,
+    parameters: Parameters = None,
+    bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
+) -> None:
+    """Write the result of a pipeline that is built in as one HTML page with plots.
+
+    \b
+    Example:
+      ottla pipeline report activity --output activity.html
+    """
+    from ottla.pipeline.session import require_packages
+
+    with sentences():
+        require_packages()
+        from ottla.pipeline.reporting import build_report
+
+        page = build_report(name, directory.absolute(), bootstrap_server, key_values(parameters, "--set"))
+    target = output or Path(f"{name}.html")
+    page.write(target)
+    say(f"Wrote {target.absolute()}.")
+
+
+@app.command()
+def demo(
+    seconds: Annotated[float, typer.Option("--seconds", metavar="N", min=5, help="How long it runs.")] = 60.0,
+    directory: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="Where everything is kept; an earlier demo there is deleted.")
+    ] = Path("ottla-demo"),
+) -> None:
+    """See it all at work: a broker, traffic, the activity pipelines and, at the end, a report to look at.
+
+    \b
+    Example:
+      ottla pipeline demo --seconds 120
+    """
+    from ottla.pipeline.session import require_packages
+
+    with sentences():
+        require_packages()
+        from ottla.pipeline.demo import run_demo
+
+        page = run_demo(directory.absolute(), seconds, _view(), os.environ)
+    say(f"The report is {page}: open it in a browser.")
+
+
+@app.command()
 def status(
     target: TargetName,
     directory: Directory = HERE,
+    parameters: Parameters = None,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
     json: Json = False,
 ) -> None:
@@ -147,7 +250,7 @@ def status(
     from ottla.pipeline.describing import pipeline_status
 
     with sentences():
-        loaded = _load(target)
+        loaded = _load(target, parameters)
         cluster = Cluster(bootstrap_server)
         found = [pipeline_status(each, loaded.label, directory.absolute(), cluster) for each in loaded.pipelines]
     if json:
@@ -173,12 +276,12 @@ def status(
             print(each["reason"])
 
 
-def _load(target: str) -> Any:
+def _load(target: str, parameters: list[str] | None) -> Any:
     from ottla.pipeline.loading import load_target
     from ottla.pipeline.session import require_packages
 
     require_packages()
-    return load_target(target)
+    return load_target(target, key_values(parameters, "--set"))
 
 
 def _view() -> Any:
@@ -191,7 +294,7 @@ def _print_description(document: dict[str, Any]) -> None:
     print(document["name"] + (f": {document['summary']}" if document["summary"] else ""))
     for source in document["sources"]:
         print(f"  reads       {', '.join(source['topics'])}, from the {source['starting']} record on")
-        print(f"  schema      {source['schema'] or 'none: values are text'}")
+        print(f"  schema      {source['schema'] or 'none: values are bytes'}")
         if source["watermark"]:
             print(f"  watermark   {source['watermark']}")
         if source["dead_letters"]:

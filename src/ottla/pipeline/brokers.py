@@ -1,7 +1,7 @@
 """What a pipeline asks the cluster before Spark starts, so that the usual mistakes take a second to show."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 from ottla.client.client import Client, ClientSettings, parse_bootstrap
@@ -14,6 +14,8 @@ from ottla.pipeline.failures import PipelineError
 _IMPATIENT = ClientSettings(
     client_id="ottla-pipeline", connect_timeout=3.0, request_timeout=10.0, retry_timeout=2.0, retry_backoff=0.05
 )
+_BROKERS_CHOICE = -1
+
 T = TypeVar("T")
 
 
@@ -30,8 +32,8 @@ class Cluster:
                 f"Topic {missing[0]} does not exist; see `ottla topics list`, or create it with `ottla topics create`."
             )
 
-    def create_topics(self, names: Iterable[str]) -> list[str]:
-        """Create those that are missing, with the broker's own number of partitions, and tell which."""
+    def create_topics(self, names: Iterable[str], partitions: Mapping[str, int] | None = None) -> list[str]:
+        """Create those that are missing, with the broker's own number of partitions unless told, and tell which."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -39,7 +41,8 @@ class Cluster:
         if not missing:
             return []
         admin = AdminClient({"bootstrap.servers": self.bootstrap_server, "log_level": 0})
-        for name, future in admin.create_topics([NewTopic(each) for each in missing], request_timeout=10).items():
+        wanted = [NewTopic(each, num_partitions=(partitions or {}).get(each, _BROKERS_CHOICE)) for each in missing]
+        for name, future in admin.create_topics(wanted, request_timeout=10).items():
             try:
                 future.result()
             except KafkaException as error:

@@ -73,8 +73,8 @@ def topics(
 
     Values are JSON objects with a schema, given in SQL: `user string not null, at timestamp`. Its fields are columns of
     the DataFrame; one more, `record`, has key, topic, partition, offset and timestamp. Without a schema there are
-    just `value`, as text, and `record`. `starting` counts for the very first run; later ones go on. `options` are those
-    of the source `ottla`.
+    just `value`, as bytes, and `record`. `starting` counts for the very first run; later ones go on. `options` are
+    those of the source `ottla`.
     """
     if not names:
         raise ValueError("topics() needs the name of at least one topic")

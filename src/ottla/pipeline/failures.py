@@ -56,7 +56,7 @@ def _raised_by_python(text: str) -> str | None:
     found = None
     inside = False
     for line in text.splitlines():
-        if line.startswith("Traceback"):
+        if "Traceback (most recent call last)" in line:
             inside = True
         match = _RAISED.match(line.strip())
         if inside and match:
@@ -78,7 +78,7 @@ def _first_statement(text: str) -> str:
             break
         lines.append(line.strip())
     statement = _SQL_STATE.sub("", " ".join(lines))
-    statement = _CONDITION.sub("", statement)
+    statement = _CONDITION.sub("", statement).partition("===")[0]
     return _one_line(statement) or "Spark gave no reason"
 
 

@@ -4,12 +4,14 @@ import importlib
 import importlib.util
 import sys
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from ottla.pipeline.declaration import Pipeline
 from ottla.pipeline.failures import PipelineError
+from ottla.pipeline.parameters import parameters
 
 BUILT_IN = {
     "activity": "Page views, searches and clicks: sessions, top pages, click-through.",
@@ -35,10 +37,13 @@ class Target:
         return self.pipelines + self.others
 
 
-def load_target(text: str) -> Target:
-    """Read a file, or a module that is built in. Raises PipelineError."""
+def load_target(text: str, given: Mapping[str, str] | None = None) -> Target:
+    """Read a file, or a module that is built in, with parameters. Raises PipelineError."""
     location, name = _split(text)
-    label, module = _load(location)
+    with parameters(given or {}) as unknown:
+        label, module = _load(location)
+    if unknown:
+        raise PipelineError(f"{location} has no parameter {min(unknown)}.")
     found = {value.name: value for value in vars(module).values() if isinstance(value, Pipeline)}
     if not found:
         raise PipelineError(f"{location} declares no pipeline: put @pipeline(...) before a function.")
@@ -59,12 +64,32 @@ def _split(text: str) -> tuple[str, str | None]:
 
 def _load(location: str) -> tuple[str, ModuleType]:
     if location in BUILT_IN:
-        return location, importlib.import_module(f"ottla.pipeline.builtin.{location}.pipelines")
+        return location, _fresh(f"ottla.pipeline.builtin.{location}.pipelines")
     path = Path(location)
     if not path.is_file():
         known = ", ".join(BUILT_IN)
         raise PipelineError(f"There is no file {location}; built in are {known}.")
     return path.stem, _import_file(path)
+
+
+def load_part(name: str, part: str, given: Mapping[str, str] | None = None) -> ModuleType:
+    """The traffic or the report of what is built in. Raises PipelineError."""
+    if name not in BUILT_IN:
+        raise PipelineError(f"{name} is not built in; there are {', '.join(BUILT_IN)}.")
+    with parameters(given or {}) as unknown:
+        if part == "report":
+            _fresh(f"ottla.pipeline.builtin.{name}.pipelines")
+        module = _fresh(f"ottla.pipeline.builtin.{name}.{part}")
+    if unknown:
+        raise PipelineError(f"{name} has no parameter {min(unknown)}.")
+    return module
+
+
+def _fresh(name: str) -> ModuleType:
+    """A module that is read now, with the parameters of now."""
+    if name in sys.modules:
+        return importlib.reload(sys.modules[name])
+    return importlib.import_module(name)
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -10,14 +10,12 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from ottla.pipeline.declaration import Pipeline, Source
 from ottla.pipeline.failures import PipelineError, sentence
+from ottla.pipeline.records import HEADER_PREFIX
 
 RECORD = "record"
 _CORRUPT = "_ottla_corrupt"
-_RECORD_FIELDS = ("key", "topic", "partition", "offset", "timestamp")
+_RECORD_FIELDS = ("key", "topic", "partition", "offset", "timestamp", "headers")
 _JSON = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-
-HEADER_PREFIX = "ottla.dead-letter."
-"""Headers of a dead letter: topic, partition, offset, timestamp and reason follow."""
 
 
 def value_schema(spark: SparkSession, source: Source) -> StructType | None:
@@ -36,9 +34,9 @@ def value_schema(spark: SparkSession, source: Source) -> StructType | None:
 def parsed(records: DataFrame, schema: StructType | None) -> DataFrame:
     """The rows of a source. A value that does not fit is left out: it is a dead letter."""
 
-    record = F.struct(*_RECORD_FIELDS).alias(RECORD)
+    record = F.struct(*(name for name in _RECORD_FIELDS if name in records.columns)).alias(RECORD)
     if schema is None:
-        return records.select(F.col("value").cast("string").alias("value"), record)
+        return records.select("value", record)
     value = records.select(F.from_json(F.col("value").cast("string"), _with_corrupt(schema), _JSON).alias("v"), record)
     return value.where(~_bad(F.col("v"), schema)).select(
         *(F.col("v").getField(name).alias(name) for name in schema.fieldNames()), RECORD

@@ -3,7 +3,7 @@
 import json
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ottla.model import TopicPartition
@@ -28,6 +28,8 @@ class Batch:
     state_bytes: int = 0
     watermark: str | None = None
     dead_letters: int = 0
+    worked: bool = True
+    """False when Spark only looked whether there is something to do."""
 
 
 @dataclass(slots=True)
@@ -46,9 +48,12 @@ class QueryState:
         return self.recent[-1] if self.recent else None
 
     def add(self, batch: Batch) -> None:
+        """A look that found nothing shows the state as it was."""
+        if not batch.worked and self.last is not None:
+            batch = replace(batch, state_rows=self.last.state_rows, state_bytes=self.last.state_bytes)
         self.rows += batch.rows
         self.dead_letters += batch.dead_letters
-        self.batches += 1
+        self.batches += batch.worked
         self.recent.append(batch)
 
     def as_json(self) -> dict[str, Any]:
@@ -87,6 +92,7 @@ def read_progress(text: str) -> Batch:
         state_bytes=_sum(operator.get("memoryUsedBytes") for operator in operators),
         watermark=(progress.get("eventTime") or {}).get("watermark"),
         dead_letters=_sum(metrics.get("dead_letters") for metrics in observed.values()),
+        worked="addBatch" in progress.get("durationMs", {}),
     )
 
 

@@ -1,5 +1,6 @@
 """From declarations to running queries: one per sink, and one for the dead letters of all."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,10 @@ from ottla.pipeline.writing import Output, start_sink
 
 ROWS_PER_BATCH = "1000000"
 """How much of a backlog one batch takes, unless a source says otherwise."""
+
+_INITIALIZING = "Initializing sources"
+"""What Spark calls it when a query waits for them."""
+_SETTLE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,7 @@ class _Builder:
                 query = start_sink(frame, sink, output)
             except Exception as error:
                 raise _refused(pipeline, error) from error
+            _settle(query)
             queries.append(Query(pipeline.name, sink.description, query))
         return queries
 
@@ -143,6 +149,14 @@ class _Builder:
         settings = self._settings
         trigger: dict[str, Any] = {"availableNow": True} if settings.once else {"processingTime": settings.trigger}
         return Output(name, checkpoint, trigger, settings.bootstrap_server, settings.base, self._echo)
+
+
+def _settle(query: StreamingQuery) -> None:
+    """Wait until a query has its sources, each of which is a process of its own: Spark gives up on one that does not
+    start within ten seconds, which happens when many start at once on a small machine."""
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    while query.isActive and query.status["message"] == _INITIALIZING and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def _counted(frame: DataFrame) -> DataFrame:

@@ -82,7 +82,7 @@ class Run:
         with ExitStack() as stack:
             shares = self._prepare(stack)
             if spark is None:
-                require_spark(os.environ)  # type: ignore[arg-type]
+                require_spark(os.environ)
                 with self.observer.waiting("Starting Spark"):
                     spark = start_session(self.session)
                 stack.callback(spark.stop)

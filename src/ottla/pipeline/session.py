@@ -4,7 +4,8 @@ import contextlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,7 +53,7 @@ class SessionSettings:
     """Where Spark and its workers write what they have to say."""
 
 
-def require_spark(environment: dict[str, str], cache: Path | None = None) -> None:
+def require_spark(environment: MutableMapping[str, str], cache: Path | None = None) -> None:
     """Raise PipelineError unless Spark can start here, and prepare the environment that it starts from."""
     require_packages()
     home = java_home(environment, cache or _cache(environment))
@@ -102,6 +103,13 @@ def local_cores(master: str) -> int:
     if inside.isdecimal():
         return max(1, int(inside))
     return (os.cpu_count() or 1) if inside == "*" else 1
+
+
+@contextlib.contextmanager
+def quiet_log() -> Iterator[Path]:
+    """A log for a session that leaves nothing behind."""
+    with tempfile.TemporaryDirectory(prefix="ottla-spark-") as directory:
+        yield Path(directory) / "spark.log"
 
 
 def _refusal(settings: SessionSettings, error: Exception) -> str:
