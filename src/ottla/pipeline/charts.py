@@ -110,7 +110,7 @@ class _Scale:
 def _round_step(highest: float) -> float:
     """1, 2 or 5 times a power of ten, for three to six lines."""
     power = 10.0 ** math.floor(math.log10(highest))
-    return next(power * part for part in (0.2, 0.5, 1.0) if highest / (power * part) <= 6)
+    return next(power * part for part in (0.2, 0.5, 1.0, 2.0) if highest / (power * part) <= 6)
 
 
 def _horizontal_grid(scale: _Scale, unit: str) -> list[str]:

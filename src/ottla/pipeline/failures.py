@@ -9,8 +9,10 @@ class PipelineError(Exception):
 
 
 _JAVA_FRAME = re.compile(r"^\s*(at |\.\.\. \d+ more|JVM stacktrace)")
-_RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*(?:Error|Exception|Failed|GaveUp|Batch|Request)): (.+)$")
+_RAISED = re.compile(r"(?:\w+\.)*([A-Z]\w*): (.+)")
 """The last line of a Python traceback: the class that was raised, and what it says."""
+_SPEAKING = ("OptionError", "KafkaError", "ConnectionFailed", "GaveUp", "WriteFailed", "DataLoss", "BoundError")
+"""Exceptions of ours whose message is a sentence that needs no name before it."""
 _CONDITION = re.compile(r"^\[([A-Z0-9_.]+)\]\s*")
 _SQL_STATE = re.compile(r"\s*SQLSTATE: \w+.*$", re.DOTALL)
 
@@ -32,9 +34,9 @@ def sentence(error: BaseException) -> str:
     """What a person has to know about an error from Spark, without the stack traces of two languages."""
     if isinstance(error, PipelineError):
         return str(error)
-    condition = _condition(error)
     text = str(error)
-    if condition.startswith(_CHECKPOINT_CONDITIONS) or any(phrase in text for phrase in _CHECKPOINT_PHRASES):
+    named = any(condition.startswith(_CHECKPOINT_CONDITIONS) for condition in _conditions(error))
+    if named or any(phrase in text for phrase in _CHECKPOINT_PHRASES):
         return (
             "the checkpoint was written by another query, whose state or sources differ; "
             "give the pipeline another checkpoint, or delete this one to begin anew"
@@ -42,13 +44,10 @@ def sentence(error: BaseException) -> str:
     return _raised_by_python(text) or _first_statement(text)
 
 
-def _condition(error: BaseException) -> str:
-    """Spark's name for what happened, where it has one."""
+def _conditions(error: BaseException) -> list[str]:
+    """Spark's names for what happened: that of the error, and those of its causes."""
     name: Any = getattr(error, "getCondition", lambda: None)()
-    if name:
-        return str(name)
-    found = re.search(r"\[([A-Z][A-Z0-9_.]{5,})\]", str(error))
-    return found.group(1) if found else ""
+    return [str(name or ""), *re.findall(r"\[([A-Z][A-Z0-9_.]{5,})\]", str(error))]
 
 
 def _raised_by_python(text: str) -> str | None:
@@ -58,7 +57,7 @@ def _raised_by_python(text: str) -> str | None:
     for line in text.splitlines():
         if "Traceback (most recent call last)" in line:
             inside = True
-        match = _RAISED.match(line.strip())
+        match = _RAISED.fullmatch(line.rstrip())
         if inside and match:
             found = match
         if found and _JAVA_FRAME.match(line):
@@ -66,8 +65,7 @@ def _raised_by_python(text: str) -> str | None:
     if found is None:
         return None
     name, said = found.groups()
-    plain = name in ("OptionError", "KafkaError", "ConnectionFailed", "GaveUp", "WriteFailed", "DataLoss", "BoundError")
-    return _one_line(said if plain else f"{name}: {said}")
+    return _one_line(said if name in _SPEAKING else f"{name}: {said}")
 
 
 def _first_statement(text: str) -> str:
