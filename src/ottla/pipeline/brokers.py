@@ -50,6 +50,11 @@ class Cluster:
                     raise PipelineError(f"Topic {name} cannot be created: {error.args[0].str()}.") from error
         return missing
 
+    def existing_topics(self, names: Iterable[str]) -> list[str]:
+        wanted = list(names)
+        missing = self._missing(wanted)
+        return [name for name in wanted if name not in missing]
+
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         wanted = dict.fromkeys(partitions, LATEST_TIMESTAMP)
 

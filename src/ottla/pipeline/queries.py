@@ -1,11 +1,12 @@
 """From declarations to running queries: one per sink, and one for the dead letters of all."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -43,30 +44,31 @@ class Query:
 
 
 def start_queries(
-    spark: SparkSession,
-    target: Target,
-    settings: RunSettings,
-    echo: Callable[[str], None],
-    *,
-    with_dead_letters: bool,
+    spark: SparkSession, target: Target, settings: RunSettings, echo: Callable[[str], None], checked: Collection[str]
 ) -> list[Query]:
-    """Start everything, or nothing: what was started is stopped when something cannot be. Raises PipelineError."""
+    """Start everything, or nothing: what was started is stopped when something cannot be. Raises PipelineError.
+
+    `checked` are the topics whose dead letters this run is to find.
+    """
     started: list[Query] = []
     builder = _Builder(spark, target, settings, echo)
     try:
         for pipeline in target.pipelines:
             started += builder.start(pipeline)
-        if with_dead_letters:
-            started += builder.start_dead_letters()
-    except BaseException:
+        if checked:
+            started += builder.start_dead_letters(checked)
+    except BaseException as error:
         for query in started:
             query.spark.stop()
+        if isinstance(error, PySparkException):
+            raise PipelineError(f"The queries cannot start: {sentence(error)}.") from error
         raise
     return started
 
 
-def has_dead_letters(target: Target) -> bool:
-    return any(source.dead_letter_topics for source in unique_sources(target.everything))
+def topics_with_dead_letters(target: Target) -> list[str]:
+    sources = unique_sources(target.everything)
+    return sorted({topic for source in sources for topic in source.topics if source.dead_letter_topic(topic)})
 
 
 class _Builder:
@@ -92,12 +94,11 @@ class _Builder:
             queries.append(Query(pipeline.name, sink.description, query))
         return queries
 
-    def start_dead_letters(self) -> list[Query]:
+    def start_dead_letters(self, names: Collection[str]) -> list[Query]:
         """One query for the whole file, so that the topics are read only once more."""
         pipelines = self._target.everything
         sources = [source for source in unique_sources(pipelines) if source.dead_letter_topics]
         schemas = {id(source): value_schema(self._spark, source) for source in unique_sources(pipelines)}
-        names = sorted({topic for source in sources for topic in source.topics})
         starting = "earliest" if any(source.starting == "earliest" for source in sources) else "latest"
         records = self._records(names, starting, {})
         frame = _counted(dead_letters(records, pipelines, schemas))

@@ -22,11 +22,12 @@ from ottla.pipeline.checkpoints import (
     dead_letter_checkpoint,
     resolve,
 )
+from ottla.pipeline.declaration import Pipeline
 from ottla.pipeline.failures import PipelineError, sentence
 from ottla.pipeline.loading import Target
 from ottla.pipeline.parsing import unique_sources
 from ottla.pipeline.progress import QueryState, read_progress
-from ottla.pipeline.queries import Query, RunSettings, has_dead_letters, start_queries
+from ottla.pipeline.queries import Query, RunSettings, start_queries, topics_with_dead_letters
 from ottla.pipeline.session import SessionSettings, require_spark, start_session
 from ottla.pipeline.sinks import TopicSink
 
@@ -80,39 +81,54 @@ class Run:
         Without a session of the caller's one is started, and ended at the end.
         """
         with ExitStack() as stack:
-            shares = self._prepare(stack)
+            checked = self._prepare(stack)
             if spark is None:
                 require_spark(os.environ)
                 with self.observer.waiting("Starting Spark"):
                     spark = start_session(self.session)
                 stack.callback(spark.stop)
             stack.enter_context(self._signals())
-            with self.observer.waiting("Starting queries"):
-                queries = start_queries(spark, self.target, self.settings, self.observer.say, with_dead_letters=shares)
-            self._watched = [self._watch(query) for query in queries]
-            self._follow()
+            try:
+                with self.observer.waiting("Starting queries"):
+                    queries = start_queries(spark, self.target, self.settings, self.observer.say, checked)
+                for pipeline in self.target.pipelines:
+                    self._checkpoint(pipeline).declare(pipeline)
+                self._watched = [self._watch(query) for query in queries]
+                self._follow()
+            except PipelineError as error:
+                self._remember(error)
+                raise
         return [watched.state for watched in self._watched]
 
-    def _prepare(self, stack: ExitStack) -> bool:
-        """Everything that can go wrong before Spark starts. Tells whether the dead letters are ours to write."""
+    def _prepare(self, stack: ExitStack) -> list[str]:
+        """Everything that can go wrong before Spark starts. Returns the topics whose dead letters are ours to find."""
         cluster = Cluster(self.settings.bootstrap_server)
         cluster.require_topics(topic for pipeline in self.target.pipelines for topic in pipeline.topics)
         for pipeline in self.target.pipelines:
-            checkpoint = checkpoint_of(pipeline, self.target.label, self.settings.base)
+            checkpoint = self._checkpoint(pipeline)
             if not self._claim(checkpoint.lock(), stack):
                 status = checkpoint.status() or {}
                 raise PipelineError(f"Pipeline {pipeline.name} is running already, as process {status.get('pid')}.")
-            goes_on = checkpoint.check(pipeline)
-            checkpoint.declare(pipeline)
-            verb = "goes on from" if goes_on else "begins, with checkpoint"
+            verb = "goes on from" if checkpoint.check(pipeline) else "begins, with checkpoint"
             self.observer.say(f"Pipeline {pipeline.name} {verb} {checkpoint.location}")
         created = cluster.create_topics(_written_topics(self.target))
         if created:
             self.observer.say(f"Created topics {', '.join(created)}")
-        if not has_dead_letters(self.target):
-            return False
-        cluster.require_topics(t for s in unique_sources(self.target.others) for t in s.topics if s.dead_letter_topics)
-        return self._claim(dead_letter_checkpoint(self.target.label, self.settings.base).lock(), stack)
+        # Other pipelines of the file may read topics that nobody has created yet.
+        checked = cluster.existing_topics(topics_with_dead_letters(self.target))
+        mine = checked and self._claim(dead_letter_checkpoint(self.target.label, self.settings.base).lock(), stack)
+        return checked if mine else []
+
+    def _checkpoint(self, pipeline: Pipeline) -> Checkpoint:
+        return checkpoint_of(pipeline, self.target.label, self.settings.base)
+
+    def _remember(self, error: PipelineError) -> None:
+        """For those who ask later what went wrong."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        outcome = {"state": "failed", "reason": str(error), "pid": os.getpid(), "at": now}
+        for pipeline in self.target.pipelines:
+            checkpoint = self._checkpoint(pipeline)
+            checkpoint.write_status({"queries": [], **(checkpoint.status() or {}), **outcome})
 
     @staticmethod
     def _claim(lock: Lock, stack: ExitStack) -> bool:
@@ -124,13 +140,13 @@ class Run:
     def _watch(self, query: Query) -> _Watched:
         found = [each for each in self.target.pipelines if each.name == query.pipeline]
         base, label = self.settings.base, self.target.label
-        checkpoint = checkpoint_of(found[0], label, base) if found else dead_letter_checkpoint(label, base)
+        checkpoint = self._checkpoint(found[0]) if found else dead_letter_checkpoint(label, base)
         return _Watched(query, QueryState(query.pipeline, query.sink), checkpoint)
 
     def _follow(self) -> None:
         """Watch until the end, then leave a status for those who ask later."""
         started = time.monotonic()
-        outcome: dict[str, Any] = {"state": "failed"}
+        outcome = {"state": "failed"}
         try:
             with self.observer.watching():
                 while not self.stopping.wait(_POLL_SECONDS):
@@ -143,9 +159,6 @@ class Run:
                     self._stop_gently()
                 self._look({"state": "running"})
             outcome = {"state": "stopped" if self.stopping.is_set() else "finished"}
-        except PipelineError as error:
-            outcome = {"state": "failed", "reason": str(error)}
-            raise
         finally:
             self._stop_at_once()
             self._write_status(outcome)

@@ -57,7 +57,7 @@ def _visits_per_second(seconds: float) -> float:
 
 def _visit(chance: random.Random, start: datetime, moment: float, number: int) -> Iterator[tuple[float, Event]]:
     """One person: a page at least, then more pages or a search, with time between them."""
-    user = f"user-{chance.randrange(3000)}"
+    user = f"user-{chance.randrange(30_000)}"
     referrer = chance.choice(("direct", "search engine", "mail", "friend"))
     for step in itertools.count():
         at = start + timedelta(seconds=moment)
