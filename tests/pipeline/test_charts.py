@@ -28,6 +28,14 @@ def test_many_lines_have_a_legend_and_escaped_names() -> None:
     assert "&lt;9&gt;" in chart
 
 
+def test_thousands_of_points_keep_their_peaks() -> None:
+    line = [(float(n), 50.0 if n == 4321 else 10.0 + n % 2) for n in range(20_000)]
+    drawn = points(line_chart("t", {"x": line}, times=False))
+    assert len(drawn) <= 600
+    assert [x for x, _ in drawn] == sorted(x for x, _ in drawn)
+    assert min(y for _, y in drawn) == pytest.approx(44.0), "the top of the chart"
+
+
 def test_bars_are_as_long_as_their_values() -> None:
     root = ET.fromstring(bar_chart("t", [("a", 10.0), ("b", 5.0), ("c", 0.0)]))
     widths = [float(bar.attrib["width"]) for bar in root.iter(f"{SVG}rect")][1:]

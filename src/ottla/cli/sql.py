@@ -1,5 +1,7 @@
 """`ottla sql`: a question to topics."""
 
+import contextlib
+import logging
 import os
 from typing import Annotated
 
@@ -48,6 +50,7 @@ def _answer(query: str, limit: int, master: str, conf: dict[str, str], bootstrap
     require_spark(os.environ)
     from ottla.pipeline.topic_tables import PUSHDOWN, answer_rows, run_query
 
+    logging.disable(logging.ERROR)
     view = LiveView() if on_terminal() else PlainView()
     with quiet_log() as log:
         with view.waiting("Starting Spark"):
@@ -56,7 +59,9 @@ def _answer(query: str, limit: int, master: str, conf: dict[str, str], bootstrap
             with view.waiting("Reading"):
                 columns, rows, more = answer_rows(run_query(spark, query, topics, bootstrap_server), limit, json)
         finally:
-            spark.stop()
+            # After Ctrl-C in the middle of a call the connection to Spark is of no use any more.
+            with contextlib.suppress(Exception):
+                spark.stop()
     if json:
         print(*(row[0] for row in rows), sep="\n", end="\n" if rows else "")
     else:

@@ -13,6 +13,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 18, 44, 34
 _CHARACTER = 6.6
 """Generous for 12 px of any sans-serif font."""
 
+_MOST_POINTS = 600
+
 Point = tuple[float, float]
 
 
@@ -35,10 +37,11 @@ def line_chart(
     scale = _Scale(points, size)
     body = _horizontal_grid(scale, unit) + _time_axis(scale, times)
     for colour, (name, line) in zip(cycle(COLOURS), series.items(), strict=False):
-        path = " ".join(f"{scale.x(x):.1f},{scale.y(y):.1f}" for x, y in line)
+        drawn = _thinned(line)
+        path = " ".join(f"{scale.x(x):.1f},{scale.y(y):.1f}" for x, y in drawn)
         if len(series) == 1:
             base = scale.y(0)
-            area = f"{scale.x(line[0][0]):.1f},{base:.1f} {path} {scale.x(line[-1][0]):.1f},{base:.1f}"
+            area = f"{scale.x(drawn[0][0]):.1f},{base:.1f} {path} {scale.x(drawn[-1][0]):.1f},{base:.1f}"
             body.append(f'<polygon points="{area}" fill="{colour}" opacity="0.12"/>')
         body.append(
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-linejoin="round">'
@@ -105,6 +108,18 @@ class _Scale:
 
     def y(self, value: float) -> float:
         return self.size.height - _BOTTOM - value / self.top * (self.size.height - _TOP - _BOTTOM)
+
+
+def _thinned(line: Sequence[Point]) -> Sequence[Point]:
+    """No more points than can be told apart: of each stretch the lowest and the highest, so that no peak is lost."""
+    if len(line) <= _MOST_POINTS:
+        return line
+    size = math.ceil(len(line) / (_MOST_POINTS // 2))
+    kept: list[Point] = []
+    for start in range(0, len(line), size):
+        stretch = line[start : start + size]
+        kept += sorted({min(stretch, key=lambda point: point[1]), max(stretch, key=lambda point: point[1])})
+    return kept
 
 
 def _round_step(highest: float) -> float:

@@ -8,7 +8,7 @@ from ottla.pipeline.traffic import Event
 
 TOPICS = {"logs": 3}
 
-_SERVICES = {"web": 8.0, "checkout": 3.0, "search": 4.0, "mail": 1.0}
+_SERVICES = {"web": 1.2, "checkout": 0.6, "search": 0.6, "mail": 0.2}
 """Lines per second."""
 _OUTAGE = (1200.0, 2100.0)
 _MESSAGES = {
