@@ -30,6 +30,7 @@ def test_topics_that_a_query_names(query: str, expected: list[str]) -> None:
     assert named_topics(query, ["clicks", "web.views", "more"]) == expected
 
 
+@pytest.mark.spark
 def test_questions(spark: "SparkSession", bootstrap: str, unique: Callable[[str], str]) -> None:
     from ottla.pipeline.topic_tables import PUSHDOWN, answer_rows, run_query
 

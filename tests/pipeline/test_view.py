@@ -1,6 +1,7 @@
 """What a run shows, on a terminal and elsewhere."""
 
 import io
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from ottla.pipeline.progress import Batch, QueryState
 from ottla.pipeline.view import PlainView, batch_line, live_cells, size, sparkline
 
 
-def state(**more: int) -> QueryState:
+def state(**more: Any) -> QueryState:
     found = QueryState("job", "topic out")
     found.add(Batch(4, "2026-01-01T00:00:00.000Z", 1200, 2400.4, 500, 30, **more))
     return found

@@ -37,9 +37,11 @@ def parsed(records: DataFrame, schema: StructType | None) -> DataFrame:
     record = F.struct(*(name for name in _RECORD_FIELDS if name in records.columns)).alias(RECORD)
     if schema is None:
         return records.select("value", record)
-    value = records.select(F.from_json(F.col("value").cast("string"), _with_corrupt(schema), _JSON).alias("v"), record)
-    return value.where(~_bad(F.col("v"), schema)).select(
-        *(F.col("v").getField(name).alias(name) for name in schema.fieldNames()), RECORD
+    text = F.col("value").cast("string")
+    fields = F.from_json(text, _with_corrupt(schema), _JSON)
+    values = records.select(fields.alias("fields"), text.alias("text"), record)
+    return values.where(~_bad(F.col("text"), F.col("fields"), schema)).select(
+        *(F.col("fields").getField(name).alias(name) for name in schema.fieldNames()), RECORD
     )
 
 
@@ -57,8 +59,7 @@ def dead_letters(
             target = source.dead_letter_topic(topic)
             if schema is None or target is None:
                 continue
-            here = (F.col("topic") == topic) & F.col("value").isNotNull()
-            reason = F.coalesce(reason, F.when(here, _reason(text, schema)))
+            reason = F.coalesce(reason, F.when(F.col("topic") == topic, _reason(text, schema)))
             destination = F.when(F.col("topic") == topic, target).otherwise(destination)
     named = records.withColumn("reason", reason).where("reason is not null")
     return named.select(destination.alias("topic"), "key", "value", _headers().alias("headers"))
@@ -75,14 +76,13 @@ def _with_corrupt(schema: StructType) -> StructType:
     return StructType([*nullable, StructField(_CORRUPT, StringType())])
 
 
-def _bad(value: Any, schema: StructType) -> Column:
-    """Whether a value was there and did not fit. A record without a value, a tombstone, is a row of nulls."""
-
-    bad = value.getField(_CORRUPT).isNotNull()
+def _bad(text: Column, fields: Any, schema: StructType) -> Column:
+    """Whether a value is there and does not fit. A record without a value, a tombstone, is a row of nulls."""
+    bad = fields.isNull() | fields.getField(_CORRUPT).isNotNull()
     for field in schema.fields:
         if not field.nullable:
-            bad = bad | value.getField(field.name).isNull()
-    return F.coalesce(value.isNotNull() & bad, F.lit(False))
+            bad = bad | fields.getField(field.name).isNull()
+    return text.isNotNull() & bad
 
 
 def _reason(text: Column, schema: StructType) -> Column:
@@ -102,7 +102,7 @@ def _reason(text: Column, schema: StructType) -> Column:
         .when(F.json_object_keys(text).isNull(), "the value is not a JSON object")
         .otherwise(F.concat_ws(", ", *complaints))
     )
-    return F.when(_bad(value, schema), why)
+    return F.when(_bad(text, value, schema), why)
 
 
 def _headers() -> Column:
