@@ -1,9 +1,13 @@
-"""One SparkSession per run, on one worker: starting it takes longer than most tests."""
+"""One SparkSession per run, on one worker: starting it takes longer than most tests.
+
+`OTTLA_SPARK_JARS=DIR` gives it the jars of Spark's own Kafka connector, which is then compared with Ottla's.
+"""
 
 import os
 import shutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ottla.testing.embedded import EmbeddedBroker
+
+CONNECTOR_JARS = os.environ.get("OTTLA_SPARK_JARS")
 
 CONFIG = {
     "spark.log.level": "OFF",
@@ -45,6 +51,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     builder = builder.master("local[2]").appName("ottla-tests")
     for key, value in CONFIG.items():
         builder = builder.config(key, value)
+    if CONNECTOR_JARS:
+        builder = builder.config("spark.jars", ",".join(map(str, sorted(Path(CONNECTOR_JARS).glob("*.jar")))))
     session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
     yield session
     session.stop()

@@ -103,6 +103,14 @@ def consume(bootstrap: str, topic: str, partitions: int = 1, isolation: str = "r
     return sorted(rows, key=lambda row: (row.partition, row.offset))
 
 
+def count(bootstrap: str, topic: str, partitions: int) -> int:
+    """Offsets in use, those of markers too."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "watcher"})
+    ends = [consumer.get_watermark_offsets(TopicPartition(topic, index), 10)[1] for index in range(partitions)]
+    consumer.close()
+    return sum(ends)
+
+
 def committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[int]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     found = consumer.committed([TopicPartition(topic, index) for index in range(partitions)], 10)
