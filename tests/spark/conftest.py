@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ottla.testing.embedded import EmbeddedBroker
 
+EXTERNAL_BROKER = os.environ.get("OTTLA_COMPAT_BOOTSTRAP")
 CONNECTOR_JARS = os.environ.get("OTTLA_SPARK_JARS")
 
 CONFIG = {
@@ -59,5 +60,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 
 
 @pytest.fixture
-def bootstrap(ottla_broker: "EmbeddedBroker") -> str:
-    return ottla_broker.bootstrap_servers
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """`OTTLA_COMPAT_BOOTSTRAP=host:port` has these tests run against Apache Kafka instead."""
+    if EXTERNAL_BROKER:
+        return EXTERNAL_BROKER
+    broker: EmbeddedBroker = request.getfixturevalue("ottla_broker")
+    return broker.bootstrap_servers

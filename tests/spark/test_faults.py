@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pytest
 
@@ -31,6 +31,13 @@ class Query:
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.running:
+            self.kill()
+
     def wait(self) -> int:
         return self._process.wait(240)
 
@@ -50,15 +57,15 @@ def test_a_query_killed_again_and_again(bootstrap: str, tmp_path: Path, delivery
     topics.fill(bootstrap, source, [(index % 2, b"%d" % index) for index in range(ROWS)])
     arguments = (bootstrap, source, sink, str(tmp_path / "checkpoint"), delivery)
     for kills in range(2):
-        query = Query(*arguments)
-        started = topics.count(bootstrap, sink, 2)
-        deadline = time.monotonic() + 120
-        while query.running and topics.count(bootstrap, sink, 2) < started + 700 * (kills + 1):
-            assert time.monotonic() < deadline, "the query wrote nothing"
-            time.sleep(0.05)
-        assert query.running, "the query ended before it could be killed"
-        query.kill()
-    assert Query(*arguments).wait() == 0
+        with Query(*arguments) as query:
+            started = topics.count(bootstrap, sink, 2)
+            deadline = time.monotonic() + 120
+            while query.running and topics.count(bootstrap, sink, 2) < started + 700 * (kills + 1):
+                assert time.monotonic() < deadline, "the query wrote nothing"
+                time.sleep(0.05)
+            assert query.running, "the query ended before it could be killed"
+    with Query(*arguments) as query:
+        assert query.wait() == 0
     found = Counter(int(row.value or b"") for row in topics.consume(bootstrap, sink, 2, "read_committed"))
     assert sorted(found) == list(range(ROWS))
     if delivery == "exactly-once":

@@ -17,7 +17,7 @@ from ottla.model import TopicPartition
 from ottla.records.format import MIN_RECORD_SIZE, Buffer
 from ottla.records.invalid import InvalidBatch
 from ottla.records.varint import read_varint
-from ottla.spark.batches import Payload
+from ottla.spark.batches import EXPANSION_LIMIT, Payload
 from ottla.spark.binaries import Nulls, Spans, binary_columns
 from ottla.spark.headers import HEADERS_TYPE, headers_column
 from ottla.spark.varints import Bytes, Positions, Truncated, read_varints
@@ -138,6 +138,8 @@ def _locate(payloads: Sequence[Payload]) -> _Group:
         payloads = [
             each._replace(start=stop - each.size, stop=stop) for each, stop in zip(payloads, stops, strict=True)
         ]
+    if len(buffer) > EXPANSION_LIMIT:
+        raise InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, f"a batch has more than {EXPANSION_LIMIT} bytes")
     counts = _counts(payloads)
     data = np.frombuffer(buffer, np.uint8)
     if counts.sum() >= MANY_BATCHES * counts.max():
