@@ -9,7 +9,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from ottla.spark.options import parse_source_options
+from ottla.spark.options import SourceOptions, parse_source_options
 
 
 class Row(NamedTuple):
@@ -138,5 +138,9 @@ def options(bootstrap: str, topic: str, **more: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, **more}
 
 
-def parsed(bootstrap: str, topic: str, *, streaming: bool = False, **more: str) -> Any:
-    return parse_source_options(options(bootstrap, topic, **more), streaming=streaming)
+def parsed(bootstrap: str, topic: str, **more: str) -> SourceOptions:
+    return parse_source_options(options(bootstrap, topic, **more), streaming=False)
+
+
+def parsed_stream(bootstrap: str, topic: str, **more: str) -> SourceOptions:
+    return parse_source_options(options(bootstrap, topic, **more), streaming=True)
