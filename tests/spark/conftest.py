@@ -49,7 +49,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder: Any = SparkSession.builder
-    builder = builder.master("local[2]").appName("ottla-tests")
+    builder = builder.master("local[2,4]").appName("ottla-tests")
     for key, value in CONFIG.items():
         builder = builder.config(key, value)
     if CONNECTOR_JARS:

@@ -13,7 +13,7 @@ from tests.spark.conftest import CONFIG
 
 def main(bootstrap: str, source: str, sink: str, checkpoint: str, delivery: str) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]")
+    builder = SparkSession.builder.master("local[2,4]")
     for key, value in CONFIG.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
