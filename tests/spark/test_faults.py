@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROWS = 6000
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
 
 
 class Query:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
     pytest.mark.skipif(not CONNECTOR_JARS, reason="OTTLA_SPARK_JARS does not say where the connector's jars are"),
 ]
 
