@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from ottla.spark.bounds import offsets_from_json, offsets_to_json
-from ottla.spark.options import OptionError, SourceOptions, parse_source_options
+from ottla.spark.options import OptionError, SourceOptions, boolean, parse_source_options
 from ottla.spark.planning import plan_batch
 from ottla.spark.ranges import OffsetRange
 from ottla.spark.reading import read_range
@@ -62,7 +62,7 @@ class OttlaDataSource(DataSource):
 
 def columns(options: Mapping[str, str]) -> str:
     """The columns of Spark's Kafka source."""
-    with_headers = str(options.get("includeheaders", options.get("includeHeaders", "false"))).strip().lower() == "true"
+    with_headers = boolean(options, "includeHeaders", default=False)
     return _COLUMNS + (_HEADERS if with_headers else "")
 
 

@@ -1,9 +1,13 @@
-"""One SparkSession per run, on one worker: starting it takes longer than most tests."""
+"""One SparkSession per run, on one worker: starting it takes longer than most tests.
+
+`OTTLA_SPARK_JARS=DIR` gives it the jars of Spark's own Kafka connector, which is then compared with Ottla's.
+"""
 
 import os
 import shutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ottla.testing.embedded import EmbeddedBroker
+
+EXTERNAL_BROKER = os.environ.get("OTTLA_COMPAT_BOOTSTRAP")
+CONNECTOR_JARS = os.environ.get("OTTLA_SPARK_JARS")
 
 CONFIG = {
     "spark.log.level": "OFF",
@@ -27,12 +34,6 @@ CONFIG = {
 }
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """Workers must run the interpreter that has Ottla installed, not the one on the PATH."""
@@ -42,14 +43,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder: Any = SparkSession.builder
-    builder = builder.master("local[2]").appName("ottla-tests")
+    builder = builder.master("local[2,4]").appName("ottla-tests")
     for key, value in CONFIG.items():
         builder = builder.config(key, value)
+    if CONNECTOR_JARS:
+        builder = builder.config("spark.jars", ",".join(map(str, sorted(Path(CONNECTOR_JARS).glob("*.jar")))))
     session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
     yield session
     session.stop()
 
 
 @pytest.fixture
-def bootstrap(ottla_broker: "EmbeddedBroker") -> str:
-    return ottla_broker.bootstrap_servers
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """`OTTLA_COMPAT_BOOTSTRAP=host:port` has these tests run against Apache Kafka instead."""
+    if EXTERNAL_BROKER:
+        return EXTERNAL_BROKER
+    broker: EmbeddedBroker = request.getfixturevalue("ottla_broker")
+    return broker.bootstrap_servers

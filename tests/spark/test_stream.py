@@ -26,7 +26,7 @@ class Now:
 
 @contextmanager
 def stream_of(bootstrap: str, topic: str, clock: Now | None = None, **more: str) -> Iterator[Stream]:
-    stream = Stream(topics.parsed(bootstrap, topic, streaming=True, **more), clock or Now())
+    stream = Stream(topics.parsed_stream(bootstrap, topic, **more), clock or Now())
     yield stream
     stream.stop()
 

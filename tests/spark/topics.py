@@ -9,7 +9,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from ottla.spark.options import parse_source_options
+from ottla.spark.options import SourceOptions, parse_source_options
 
 
 class Row(NamedTuple):
@@ -103,6 +103,14 @@ def consume(bootstrap: str, topic: str, partitions: int = 1, isolation: str = "r
     return sorted(rows, key=lambda row: (row.partition, row.offset))
 
 
+def count(bootstrap: str, topic: str, partitions: int) -> int:
+    """Offsets in use, those of markers too."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "watcher"})
+    ends = [consumer.get_watermark_offsets(TopicPartition(topic, index), 10)[1] for index in range(partitions)]
+    consumer.close()
+    return sum(ends)
+
+
 def committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[int]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     found = consumer.committed([TopicPartition(topic, index) for index in range(partitions)], 10)
@@ -130,5 +138,9 @@ def options(bootstrap: str, topic: str, **more: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, **more}
 
 
-def parsed(bootstrap: str, topic: str, *, streaming: bool = False, **more: str) -> Any:
-    return parse_source_options(options(bootstrap, topic, **more), streaming=streaming)
+def parsed(bootstrap: str, topic: str, **more: str) -> SourceOptions:
+    return parse_source_options(options(bootstrap, topic, **more), streaming=False)
+
+
+def parsed_stream(bootstrap: str, topic: str, **more: str) -> SourceOptions:
+    return parse_source_options(options(bootstrap, topic, **more), streaming=True)

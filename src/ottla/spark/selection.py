@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from ottla.client.client import Client
 from ottla.client.failures import check
 from ottla.client.metadata import ClusterMetadata
-from ottla.errors import ErrorCode, KafkaError
+from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
 
 _STRATEGIES = ("assign", "subscribe", "subscribePattern")
+
+
+class UnknownTopic(ValueError):  # noqa: N818 - it says what is wrong
+    """The query names a topic or a partition that does not exist. Waiting would hide a typing mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +27,21 @@ class Selection:
     assigned: tuple[TopicPartition, ...] = ()
 
     async def partitions(self, client: Client) -> list[TopicPartition]:
-        """Those that exist now. Raises KafkaError for a named topic that does not."""
+        """Those that exist now. Raises UnknownTopic for one that is named and does not."""
+        return await client.retry("the topics of the query", lambda: self._partitions(client))
+
+    async def _partitions(self, client: Client) -> list[TopicPartition]:
         if self.pattern is not None:
-            everything = await client.metadata(None)
-            return self._matching(everything)
-        names = {each.topic for each in self.assigned} or set(self.topics)
-        found = await client.metadata(names)
+            return self._matching(await client.metadata(None))
+        found = await client.metadata({each.topic for each in self.assigned} or set(self.topics))
         for name, code in sorted(found.errors.items()):
             if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise KafkaError(ErrorCode(code), f"topic {name} does not exist")
+                raise UnknownTopic(f"topic {name} does not exist")
             check(code, f"topic {name}")
         partitions = found.partitions()
         missing = sorted(set(self.assigned) - set(partitions))
         if missing:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {missing[0]} does not exist")
+            raise UnknownTopic(f"partition {missing[0]} does not exist")
         return sorted(set(self.assigned)) or partitions
 
     def _matching(self, everything: ClusterMetadata) -> list[TopicPartition]:

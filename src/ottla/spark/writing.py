@@ -6,7 +6,7 @@ it fences those who began before, and has their transactions ended. So when a ba
 because a task was tried twice, its number tells whether the rows are in the log already, all of them or none.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -83,14 +83,9 @@ def write_exactly_once(batches: Iterator[pa.RecordBatch], options: SinkOptions, 
 
 
 def _producer(options: SinkOptions, more: Mapping[str, str]) -> Any:
-    """It calls back about rows that failed, and not about the millions that did not.
-
-    Errors of the producer as a whole come back from the calls that it fails, so nobody has to be told of them.
-    """
+    """It calls back about rows that failed, and not about the millions that did not."""
     try:
-        return Producer(
-            {**options.producer, **more, "delivery.report.only.error": True, "error_cb": lambda error: None}
-        )
+        return Producer({**options.producer, **more, "delivery.report.only.error": True})
     except KafkaException as error:
         raise OptionError(f"the producer refuses its settings: {error.args[0].str()}") from error
 
@@ -132,7 +127,7 @@ class _Rows:
         self.topics: set[str] = set()
         self._producer = producer
         self._topic = options.topic
-        self._failure: str | None = None
+        self._failure: Any = None
 
     def produce(self, batch: pa.RecordBatch) -> None:
         send, poll, failed = self._producer.produce, self._producer.poll, self._delivered
@@ -145,12 +140,11 @@ class _Rows:
                     send(topic, value, key, partition, on_delivery=failed, timestamp=timestamp, headers=headers)
                     break
                 except BufferError:
-                    poll(0.1)
+                    self._serve(poll, 0.1)
                 except KafkaException as error:
                     raise WriteFailed(f"a row for topic {topic} was refused: {error.args[0].str()}") from error
             if index % _POLL_EVERY == 0:
-                poll(0)
-                self._check()
+                self._serve(poll, 0)
         self.count += batch.num_rows
 
     def _topic_column(self, batch: pa.RecordBatch) -> Iterator[str]:
@@ -164,18 +158,22 @@ class _Rows:
         return iter(column.to_pylist())
 
     def flush(self) -> None:
-        remaining = self._producer.flush(_FLUSH_SECONDS)
-        self._check()
+        remaining = self._serve(self._producer.flush, _FLUSH_SECONDS)
         if remaining:
             raise WriteFailed(f"{remaining} rows were not acknowledged within {_FLUSH_SECONDS:g} s")
 
-    def _delivered(self, error: Any, _: Any) -> None:
-        if error is not None and self._failure is None:
-            self._failure = error.str()
-
-    def _check(self) -> None:
+    def _serve(self, call: Callable[[float], int], seconds: float) -> int:
+        """Let the producer report. A fatal error, such as being fenced, is raised in the middle of its callbacks."""
+        try:
+            remaining = call(seconds)
+        except (KafkaException, SystemError) as error:
+            raise WriteFailed(f"rows were not written: {error.__cause__ or error}") from error
         if self._failure is not None:
             raise WriteFailed(f"a row was not written: {self._failure}")
+        return remaining
+
+    def _delivered(self, error: Any, _: Any) -> None:
+        self._failure = self._failure or error
 
 
 def _columns(batch: pa.RecordBatch) -> list[Iterator[Any]]:
