@@ -11,12 +11,12 @@ import pytest
 from ottla.pipeline.loading import Target
 from ottla.pipeline.progress import QueryState
 from ottla.pipeline.view import PlainView
-from tests.spark.conftest import bootstrap, pytest_collection_modifyitems, spark
+from tests.spark.conftest import bootstrap, spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["bootstrap", "pytest_collection_modifyitems", "spark"]
+__all__ = ["bootstrap", "spark"]
 
 Runner = Callable[[Target], list[QueryState]]
 

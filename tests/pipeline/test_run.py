@@ -20,6 +20,8 @@ from tests.pipeline.conftest import Runner, produce
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pipelines" / "clicks.py"
 
 

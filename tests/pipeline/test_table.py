@@ -3,11 +3,15 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
 from ottla.pipeline import to_parquet, to_table
 from ottla.pipeline.sinks import ParquetSink, TableSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
 
 SINK = cast(TableSink, to_table("t", key="id", order="version", deleted="op = 'd'", buckets=3))
 COLUMNS = "id int, version int, op string"

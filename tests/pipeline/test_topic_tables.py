@@ -13,6 +13,8 @@ from tests.pipeline.conftest import produce
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 NEW_YEAR = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
 
 
