@@ -35,12 +35,12 @@ class Copy:
 
     def __init__(self, directory: Path, topic: str, bootstrap: str) -> None:
         self.directory, self.topic, self.bootstrap = directory, topic, bootstrap
-        (directory / "copy.py").write_text(FILE.format(topic=topic))
+        (directory / "copying.py").write_text(FILE.format(topic=topic))
         self.processes: list[subprocess.Popen[str]] = []
 
     def run(self, *options: str) -> "subprocess.Popen[str]":
         process = subprocess.Popen(
-            [*OTTLA, "pipeline", "run", "copy.py", "--master", "local[2]", *options],
+            [*OTTLA, "pipeline", "run", "copying.py", "--master", "local[2]", *options],
             cwd=self.directory,
             env={**os.environ, "OTTLA_BOOTSTRAP_SERVER": self.bootstrap},
             stdin=subprocess.DEVNULL,
@@ -66,7 +66,7 @@ class Copy:
 
     def status(self) -> str:
         done = subprocess.run(
-            [*OTTLA, "pipeline", "status", "copy.py", "--json", "--bootstrap-server", self.bootstrap],
+            [*OTTLA, "pipeline", "status", "copying.py", "--json", "--bootstrap-server", self.bootstrap],
             cwd=self.directory,
             capture_output=True,
             text=True,
@@ -133,7 +133,7 @@ def test_a_terminal_shows_a_table(copy: Copy) -> None:
     produce(copy.bootstrap, copy.topic, values(0, 5))
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        [*OTTLA, "pipeline", "run", "copy.py", "--once", "--master", "local[2]"],
+        [*OTTLA, "pipeline", "run", "copying.py", "--once", "--master", "local[2]"],
         cwd=copy.directory,
         env={**os.environ, "OTTLA_BOOTSTRAP_SERVER": copy.bootstrap, "TERM": "xterm", "COLUMNS": "120"},
         stdin=slave,
@@ -177,7 +177,7 @@ def test_a_broker_that_goes_away_ends_the_run_with_a_sentence(tmp_path: Path, un
         assert len(list(read_messages(broker.bootstrap_servers, "gone"))) == 5
         file = FILE.replace('"{topic}"', '"gone", options={{"kafka.default.api.timeout.ms": "2000"}}').format()
         job = Copy(tmp_path, "gone", broker.bootstrap_servers)
-        (tmp_path / "copy.py").write_text(file)
+        (tmp_path / "copying.py").write_text(file)
         process = job.run()
         job.wait_for(5)
     try:

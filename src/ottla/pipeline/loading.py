@@ -93,14 +93,14 @@ def _fresh(name: str) -> ModuleType:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """Import a file the way Python runs a script: its own directory is searched for what it imports."""
+    """Import a file. What it imports may lie beside it, but cannot take the place of a module that is installed."""
     name = f"ottla_pipeline_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise PipelineError(f"{path} is no Python file; its name must end with .py.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.resolve().parent))
+    sys.path.append(str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
     except Exception as error:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from ottla.pipeline.traffic import Event
 
-TOPICS = {"activity.views": 3, "activity.searches": 3, "activity.clicks": 3}
+TOPICS = {"activity.views": 2, "activity.searches": 2, "activity.clicks": 2}
 
 _PAGES = (
     "/",
