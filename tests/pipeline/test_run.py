@@ -10,7 +10,7 @@ import pytest
 
 from ottla.pipeline import pipeline, to_console, to_parquet, to_topic, topics
 from ottla.pipeline.brokers import Cluster
-from ottla.pipeline.describing import pipeline_status
+from ottla.pipeline.describing import dead_letter_status, pipeline_status
 from ottla.pipeline.failures import PipelineError
 from ottla.pipeline.loading import Target, load_target
 from ottla.pipeline.records import HEADER_PREFIX, read_json, read_messages
@@ -59,6 +59,9 @@ def test_the_example_counts_sorts_out_and_goes_on(
     status = pipeline_status(target.pipelines[0], target.label, tmp_path, Cluster(bootstrap))
     assert status["state"] == "finished"
     assert (status["queries"][0]["rows"], status["queries"][0]["lag"]) == (1, 0)
+    shared = dead_letter_status(target.label, tmp_path, Cluster(bootstrap))
+    assert shared is not None
+    assert (shared["state"], shared["queries"][0]["lag"]) == ("finished", 0)
     produce(bootstrap, "clicks", clicks(10, 5))
     status = pipeline_status(target.pipelines[0], target.label, tmp_path, Cluster(bootstrap))
     assert status["queries"][0]["lag"] == 5
@@ -123,3 +126,24 @@ def test_mistakes_are_told_in_a_sentence(run_once: Runner, bootstrap: str, uniqu
     )
     assert complaint(wrong_schema).startswith(f"The schema of {name} cannot be read, write it as in")
     assert complaint(no_frame) == "Pipeline no_frame must return a DataFrame, and returned NoneType."
+
+
+@pytest.mark.spark
+def test_a_changed_aggregate_needs_a_new_checkpoint(
+    run_once: Runner, bootstrap: str, unique: Callable[[str], str]
+) -> None:
+    name, out = unique("in"), unique("out")
+    create_topic(bootstrap, name, 1)
+    source = topics(name, schema="word string, number int")
+
+    def counted_by(column: str) -> Target:
+        job = pipeline(source, to=to_topic(out, mode="update"), name="job")(lambda rows: rows.groupBy(column).count())
+        return Target("file", (job,), ())
+
+    produce(bootstrap, name, [b'{"word": "a", "number": 1}'])
+    run_once(counted_by("word"))
+    produce(bootstrap, name, [b'{"word": "a", "number": 1}'])
+    with pytest.raises(PipelineError, match="Pipeline job failed: the checkpoint was written by another query"):
+        run_once(counted_by("number"))
+    run_once(counted_by("word"))
+    assert [row["count"] for row in read_json(bootstrap, out)] == [1, 2]

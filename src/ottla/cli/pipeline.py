@@ -247,12 +247,16 @@ def status(
       ottla pipeline status clicks.py
     """
     from ottla.pipeline.brokers import Cluster
-    from ottla.pipeline.describing import pipeline_status
+    from ottla.pipeline.describing import dead_letter_status, pipeline_status
 
     with sentences():
         loaded = _load(target, parameters)
         cluster = Cluster(bootstrap_server)
-        found = [pipeline_status(each, loaded.label, directory.absolute(), cluster) for each in loaded.pipelines]
+        base = directory.absolute()
+        found = [pipeline_status(each, loaded.label, base, cluster) for each in loaded.pipelines]
+        shared = None if loaded.others else dead_letter_status(loaded.label, base, cluster)
+        if shared is not None:
+            found.append(shared)
     if json:
         print_json(found)
         return

@@ -22,6 +22,8 @@ from ottla.pipeline.failures import PipelineError
 
 ROOT = "checkpoints"
 DEAD_LETTERS = "dead-letters"
+DEAD_LETTER_SINK = "topics"
+DEAD_LETTER_DESCRIPTION = "what does not fit"
 _DECLARATION = "pipeline.json"
 _STATUS = "status.json"
 _LOCK = "lock"

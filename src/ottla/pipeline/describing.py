@@ -1,10 +1,18 @@
 """What `ottla pipeline describe` and `status` tell, without starting Spark."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ottla.pipeline.brokers import Cluster
-from ottla.pipeline.checkpoints import Checkpoint, checkpoint_of
+from ottla.pipeline.checkpoints import (
+    DEAD_LETTER_DESCRIPTION,
+    DEAD_LETTER_SINK,
+    DEAD_LETTERS,
+    Checkpoint,
+    checkpoint_of,
+    dead_letter_checkpoint,
+)
 from ottla.pipeline.declaration import Pipeline
 from ottla.pipeline.progress import QueryState, lag, query_state
 
@@ -29,8 +37,20 @@ def describe_pipeline(pipeline: Pipeline, label: str, base: Path) -> dict[str, A
 
 
 def pipeline_status(pipeline: Pipeline, label: str, base: Path, cluster: Cluster) -> dict[str, Any]:
+    sinks = {sink.name: sink.description for sink in pipeline.sinks}
+    return _status(pipeline.name, checkpoint_of(pipeline, label, base), sinks, cluster)
+
+
+def dead_letter_status(label: str, base: Path, cluster: Cluster) -> dict[str, Any] | None:
+    """Of the query that all pipelines of a file share, once there is one."""
+    checkpoint = dead_letter_checkpoint(label, base)
+    if checkpoint.status() is None:
+        return None
+    return _status(DEAD_LETTERS, checkpoint, {DEAD_LETTER_SINK: DEAD_LETTER_DESCRIPTION}, cluster)
+
+
+def _status(name: str, checkpoint: Checkpoint, sinks: Mapping[str, str], cluster: Cluster) -> dict[str, Any]:
     """A process that died without a word has left `running` behind; only who holds the lock runs."""
-    checkpoint = checkpoint_of(pipeline, label, base)
     status = checkpoint.status() or {}
     state = status.get("state", "never run")
     if checkpoint.lock().is_held():
@@ -39,15 +59,15 @@ def pipeline_status(pipeline: Pipeline, label: str, base: Path, cluster: Cluster
         state = "died"
     states = {each["sink"]: query_state(each) for each in status.get("queries", ())}
     return {
-        "name": pipeline.name,
+        "name": name,
         "state": state,
         "reason": status.get("reason") if state == "failed" else None,
         "at": status.get("at"),
         "pid": status.get("pid") if state == "running" else None,
         "checkpoint": checkpoint.location,
         "queries": [
-            _query(checkpoint, sink.name, sink.description, states.get(sink.description), cluster)
-            for sink in pipeline.sinks
+            _query(checkpoint, sink, description, states.get(description), cluster)
+            for sink, description in sinks.items()
         ],
     }
 
@@ -66,5 +86,6 @@ def _query(
         "rows_per_second": last.rows_per_second if last else None,
         "state_rows": last.state_rows if last else None,
         "state_bytes": last.state_bytes if last else None,
+        "dead_letters": state.dead_letters if state else None,
         "watermark": last.watermark if last else None,
     }

@@ -12,7 +12,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from ottla.pipeline.checkpoints import DEAD_LETTERS, checkpoint_of, dead_letter_checkpoint
+from ottla.pipeline.checkpoints import (
+    DEAD_LETTER_DESCRIPTION,
+    DEAD_LETTER_SINK,
+    DEAD_LETTERS,
+    checkpoint_of,
+    dead_letter_checkpoint,
+)
 from ottla.pipeline.declaration import Pipeline, Source
 from ottla.pipeline.failures import PipelineError, sentence
 from ottla.pipeline.loading import Target
@@ -103,10 +109,10 @@ class _Builder:
         records = self._records(names, starting, {})
         frame = _counted(dead_letters(records, pipelines, schemas))
         checkpoint = dead_letter_checkpoint(self._target.label, self._settings.base)
-        output = self._output(f"{self._target.label}.{DEAD_LETTERS}", checkpoint.of_sink("topics"))
+        output = self._output(f"{self._target.label}.{DEAD_LETTERS}", checkpoint.of_sink(DEAD_LETTER_SINK))
         writer = output.configure(frame.writeStream.outputMode("append").format("ottla"))
         query = writer.option("kafka.bootstrap.servers", self._settings.bootstrap_server).start()
-        return [Query(DEAD_LETTERS, "what does not fit", query)]
+        return [Query(DEAD_LETTERS, DEAD_LETTER_DESCRIPTION, query)]
 
     def _apply(self, pipeline: Pipeline, options: Mapping[str, str]) -> DataFrame:
         frames = []

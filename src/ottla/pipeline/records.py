@@ -38,8 +38,12 @@ def read_dead_letters(bootstrap_server: str, topic: str) -> list[DeadLetter]:
     for message in read_messages(bootstrap_server, topic):
         headers = {key.removeprefix(HEADER_PREFIX): value.decode() for key, value in message.headers() or ()}
         origin = f"{headers.get('topic')}-{headers.get('partition')} at {headers.get('offset')}"
-        letters.append(DeadLetter(origin, headers.get("reason", ""), (message.value() or b"").decode(errors="replace")))
+        letters.append(DeadLetter(origin, headers.get("reason", ""), _printable(message.value() or b"")))
     return letters
+
+
+def _printable(value: bytes) -> str:
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in value.decode(errors="replace"))
 
 
 def read_messages(bootstrap_server: str, topic: str) -> Iterator[Any]:
