@@ -3,9 +3,10 @@
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 from ottla.pipeline.brokers import Cluster
@@ -41,13 +42,7 @@ def timestamp(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def send(
-    events: Iterator[Event],
-    topics: dict[str, int],
-    bootstrap_server: str,
-    pace: Pace,
-    tell: Callable[[int], None] = lambda count: None,
-) -> int:
+def send(events: Iterator[Event], topics: dict[str, int], bootstrap_server: str, pace: Pace) -> int:
     """Create the topics, with so many partitions, and write events. Returns how many. Raises PipelineError."""
     from confluent_kafka import KafkaException, Producer
 
@@ -62,15 +57,8 @@ def send(
             failures.append(error.str())
 
     chance = random.Random(7)
-    count, started = 0, time.monotonic()
-    for event in events:
-        if pace.records is not None and count >= pace.records:
-            break
-        if count % 100 == 0:
-            _keep_time(count, started, pace)
-            if pace.seconds is not None and time.monotonic() - started > pace.seconds:
-                break
-            tell(count)
+    count = 0
+    for count, event in enumerate(paced(events, pace), 1):
         value = chance.choice(_GARBAGE) if chance.random() < pace.garbage else encode(event)
         while True:
             try:
@@ -81,13 +69,19 @@ def send(
             except KafkaException as error:
                 raise PipelineError(f"Topic {event.topic} takes no records: {error.args[0].str()}.") from error
         producer.poll(0)
-        count += 1
     if producer.flush(30) or failures:
         raise PipelineError(f"Not all records were delivered: {failures[0] if failures else 'the broker is silent'}.")
     return count
 
 
-def _keep_time(count: int, started: float, pace: Pace) -> None:
-    """Wait until as many records as were sent are due."""
-    if pace.rate is not None:
-        time.sleep(max(0.0, started + count / pace.rate - time.monotonic()))
+def paced(events: Iterator[Event], pace: Pace) -> Iterator[Event]:
+    """Events when they are due, ten times a second at least, until the pace says that it is enough."""
+    step = 100 if pace.rate is None else max(1, min(100, int(pace.rate / 10)))
+    started = time.monotonic()
+    for count, event in enumerate(islice(events, pace.records)):
+        if count % step == 0:
+            if pace.rate is not None:
+                time.sleep(max(0.0, started + count / pace.rate - time.monotonic()))
+            if pace.seconds is not None and time.monotonic() - started > pace.seconds:
+                return
+        yield event
