@@ -36,13 +36,16 @@ def test_rows_are_replaced_deleted_and_replayed(spark: "SparkSession", tmp_path:
 
 
 def test_a_replayed_batch_replaces_its_files(spark: "SparkSession", tmp_path: Path) -> None:
+    from pyspark.sql import functions as F
+
     from ottla.pipeline.parquet import ParquetDirectory
 
     sink = cast(ParquetSink, to_parquet("p", partition_by=["op"], compact_after=3))
     directory = ParquetDirectory(tmp_path, sink)
 
     def write(number: int, *rows: tuple[int, int, str]) -> None:
-        directory.write(directory.prepare(spark.createDataFrame(list(rows), COLUMNS)), number)
+        frame = spark.createDataFrame(list(rows), COLUMNS).withColumn("at", F.lit("2026-01-01").cast("timestamp"))
+        directory.write(directory.prepare(frame), number)
 
     def ids() -> list[int]:
         return sorted(row["id"] for row in spark.read.parquet(str(tmp_path)).collect())
@@ -57,6 +60,7 @@ def test_a_replayed_batch_replaces_its_files(spark: "SparkSession", tmp_path: Pa
         "batch-00000000-to-00000002.parquet",
         "batch-00000003.0.parquet",
     ]
+    assert spark.read.parquet(str(tmp_path)).where("at = timestamp'2026-01-01'").count() == 5, "Spark reads its times"
     write(3, (5, 0, "a"))
     assert ids() == [1, 2, 3, 4, 5]
     write(4)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ottla.pipeline.failures import PipelineError
@@ -46,6 +46,7 @@ class ParquetDirectory:
         if not self._repaired:
             repair(self._path)
             self._repaired = True
+        write_plain_timestamps(rows.sparkSession)
         staging = self._path / _STAGING / str(number)
         together = rows.repartition(*self._columns) if self._columns else rows.coalesce(1)
         together.write.mode("overwrite").partitionBy(*self._columns).parquet(str(staging))
@@ -66,6 +67,11 @@ class ParquetDirectory:
                 file.replace(directory / f"batch-{number:08d}.{index}.parquet")
         shutil.rmtree(staging)
         return list(directories)
+
+
+def write_plain_timestamps(spark: SparkSession) -> None:
+    """Spark's default for timestamps is a format of old that other readers give up, or read without a time zone."""
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 
 
 def compact(directory: Path, *, before: int, at_least: int | None) -> bool:

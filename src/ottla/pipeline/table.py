@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ottla.pipeline.failures import PipelineError
+from ottla.pipeline.parquet import write_plain_timestamps
 from ottla.pipeline.sinks import TableSink
 
 _BUCKET = "bucket"
@@ -66,6 +67,7 @@ class Table:
         result = last.select("row.*")
         if sink.deleted:
             result = result.where(~F.coalesce(F.expr(sink.deleted), F.lit(False)))
+        write_plain_timestamps(rows.sparkSession)
         target = self._path / "data" / f"{number:08d}"
         # The bucket stays a column too: it must be there when the files of one bucket are read without its directory.
         spread = result.withColumn("_directory", F.col(_BUCKET)).repartition(_BUCKET)

@@ -58,7 +58,8 @@ def send(events: Iterator[Event], topics: dict[str, int], bootstrap_server: str,
 
     chance = random.Random(7)
     count = 0
-    for count, event in enumerate(paced(events, pace), 1):
+    for event in paced(events, pace):
+        count += 1
         value = chance.choice(_GARBAGE) if chance.random() < pace.garbage else encode(event)
         while True:
             try:
