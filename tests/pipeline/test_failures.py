@@ -17,6 +17,8 @@ ottla.client.failures.GaveUp: metadata: gave up after 60 s: no broker could be r
 \tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:1097)
 \tat java.base/java.lang.Thread.run(Thread.java:840)
 Caused by: java.lang.RuntimeError: something later
+=== Streaming Query ===
+Identifier: job [id = 1, runId = 2]
 """
 
 
@@ -35,7 +37,10 @@ class SparkLikeError(Exception):
         (PipelineError("plain already"), "plain already"),
         (SparkLikeError(NESTED), "metadata: gave up after 60 s: no broker could be reached"),
         (
-            SparkLikeError("Traceback (most recent call last):\n  File x\nZeroDivisionError: division by zero\n"),
+            SparkLikeError(
+                "Traceback (most recent call last):\n  File x\nZeroDivisionError: division by zero\n"
+                "=== Streaming Query ===\nIdentifier: x"
+            ),
             "ZeroDivisionError: division by zero",
         ),
         (

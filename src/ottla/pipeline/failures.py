@@ -41,7 +41,8 @@ def sentence(error: BaseException) -> str:
             "the checkpoint was written by another query, whose state or sources differ; "
             "give the pipeline another checkpoint, or delete this one to begin anew"
         )
-    return _raised_by_python(text) or _first_statement(text)
+    said = text.partition("=== Streaming Query ===")[0]
+    return _raised_by_python(said) or _first_statement(said)
 
 
 def _conditions(error: BaseException) -> list[str]:
@@ -76,7 +77,7 @@ def _first_statement(text: str) -> str:
             break
         lines.append(line.strip())
     statement = _SQL_STATE.sub("", " ".join(lines))
-    statement = _CONDITION.sub("", statement).partition("===")[0]
+    statement = _CONDITION.sub("", statement)
     return _one_line(statement) or "Spark gave no reason"
 
 
