@@ -187,4 +187,4 @@ def test_a_broker_that_goes_away_ends_the_run_with_a_sentence(tmp_path: Path, un
     assert process.returncode == 1, out
     [line] = err.splitlines()
     assert line.startswith("Pipeline copy failed: ")
-    assert "could not be reached" in line
+    assert "no broker could be reached" in line
