@@ -54,6 +54,8 @@ def test_a_source_needs_topics_and_a_whole_watermark() -> None:
         topics()
     with pytest.raises(ValueError, match="a column and a delay"):
         topics("clicks", watermark="at")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="exactly-once needs the mode append"):
+        to_topic("out", mode="update", delivery="exactly-once")
     with pytest.raises(ValueError, match="2 or more"):
         to_parquet("out", compact_after=1)
 

@@ -109,6 +109,8 @@ def to_topic(
     options: Mapping[str, str] | None = None,
 ) -> Sink:
     """Records of a topic. Rows become JSON objects, unless they have a column `value` of their own."""
+    if delivery == "exactly-once" and mode != "append":
+        raise ValueError(f"mode={mode!r} writes at least once; exactly-once needs the mode append")
     return TopicSink(topic=topic, key=key, mode=mode, delivery=delivery, options=dict(options or {}))
 
 

@@ -77,7 +77,13 @@ def _to_topic(frame: DataFrame, sink: TopicSink, output: Output) -> Any:
         "delivery": sink.delivery,
         **sink.options,
     }
-    return topic_rows(frame, sink.key).writeStream.format("ottla").options(**options)
+    records = topic_rows(frame, sink.key)
+    if sink.mode == "append":
+        return records.writeStream.format("ottla").options(**options)
+    # Spark lets a sink written in Python only append, so what changes goes there batch by batch.
+    return records.writeStream.foreachBatch(
+        lambda rows, _: rows.write.format("ottla").options(**options).mode("append").save()
+    )
 
 
 def _to_parquet(frame: DataFrame, sink: ParquetSink, output: Output) -> Any:
