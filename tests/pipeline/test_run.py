@@ -75,15 +75,22 @@ def test_rows_reach_every_sink(
     name, out = unique("in"), unique("out")
     create_topic(bootstrap, name, 1)
     produce(bootstrap, name, [b"one", b"two"], key="k")
-    sinks = [to_topic(out), to_parquet("files", date="timestamp"), to_console()]
+    once = unique("once")
+    sinks = [
+        to_topic(out),
+        to_topic(once, delivery="exactly-once"),
+        to_parquet("files", date="timestamp"),
+        to_console(),
+    ]
 
     @pipeline(topics(name), to=sinks)
     def copy(records: "DataFrame") -> "DataFrame":
         return records.select("value", "record.key", "record.timestamp")
 
     run_once(Target("file", (copy,), ()))
-    copied = [(message.key(), message.value()) for message in read_messages(bootstrap, out)]
-    assert copied == [(b"k", b"one"), (b"k", b"two")]
+    for topic in (out, once):
+        copied = [(message.key(), message.value()) for message in read_messages(bootstrap, topic)]
+        assert copied == [(b"k", b"one"), (b"k", b"two")]
     [file] = (tmp_path / "files").rglob("*.parquet")
     assert file.parent.name.startswith("date=20")
     assert pq.read_table(file, partitioning=None)["value"].to_pylist() == [b"one", b"two"]

@@ -78,7 +78,7 @@ def _with_corrupt(schema: StructType) -> StructType:
 
 def _bad(text: Column, fields: Any, schema: StructType) -> Column:
     """Whether a value is there and does not fit. A record without a value, a tombstone, is a row of nulls."""
-    bad = fields.isNull() | fields.getField(_CORRUPT).isNotNull()
+    bad: Column = fields.isNull() | fields.getField(_CORRUPT).isNotNull()
     for field in schema.fields:
         if not field.nullable:
             bad = bad | fields.getField(field.name).isNull()

@@ -48,9 +48,11 @@ def _printable(value: bytes) -> str:
 
 def read_messages(bootstrap_server: str, topic: str) -> Iterator[Any]:
     """All there are when it begins. Raises PipelineError."""
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
+    from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-    consumer = Consumer({"bootstrap.servers": bootstrap_server, "group.id": "ottla-report", "log_level": 0})
+    settings = {"bootstrap.servers": bootstrap_server, "group.id": "ottla-report", "log_level": 0}
+    # The last offsets may be those of markers, which nobody is given, so the end is told by the client.
+    consumer = Consumer({**settings, "enable.partition.eof": True})
     try:
         ends = {}
         for number in consumer.list_topics(topic, timeout=_PATIENCE).topics[topic].partitions:
@@ -60,13 +62,17 @@ def read_messages(bootstrap_server: str, topic: str) -> Iterator[Any]:
         consumer.assign([TopicPartition(topic, number, low) for number, (low, _) in ends.items()])
         while ends:
             message = consumer.poll(_PATIENCE)
-            if message is None or message.error():
-                reason = "the broker is silent" if message is None else message.error().str()
-                raise PipelineError(f"Topic {topic} cannot be read to its end: {reason}.")
-            if message.offset() + 1 >= ends[message.partition()][1]:
-                del ends[message.partition()]
-                consumer.incremental_unassign([TopicPartition(topic, message.partition())])
-            yield message
+            if message is None:
+                raise PipelineError(f"Topic {topic} cannot be read to its end: the broker is silent.")
+            number, error = message.partition(), message.error()
+            at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
+            if error is not None and not at_end:
+                raise PipelineError(f"Topic {topic} cannot be read to its end: {error.str()}.")
+            if at_end or message.offset() + 1 >= ends[number][1]:
+                del ends[number]
+                consumer.incremental_unassign([TopicPartition(topic, number)])
+            if not at_end:
+                yield message
     except KafkaException as error:
         raise PipelineError(f"Topic {topic} cannot be read: {error.args[0].str()}.") from error
     finally:
