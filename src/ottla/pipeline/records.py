@@ -64,10 +64,10 @@ def read_messages(bootstrap_server: str, topic: str) -> Iterator[Any]:
             message = consumer.poll(_PATIENCE)
             if message is None:
                 raise PipelineError(f"Topic {topic} cannot be read to its end: the broker is silent.")
-            number, error = message.partition(), message.error()
-            at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
-            if error is not None and not at_end:
-                raise PipelineError(f"Topic {topic} cannot be read to its end: {error.str()}.")
+            number, problem = message.partition(), message.error()
+            at_end = problem is not None and problem.code() == KafkaError._PARTITION_EOF
+            if problem is not None and not at_end:
+                raise PipelineError(f"Topic {topic} cannot be read to its end: {problem.str()}.")
             if at_end or message.offset() + 1 >= ends[number][1]:
                 del ends[number]
                 consumer.incremental_unassign([TopicPartition(topic, number)])
