@@ -6,14 +6,14 @@ STAMP  := $(VENV)/.installed
 
 KAFKA_JARS ?= $(wildcard $(CURDIR)/build/kafka-jars)
 
-.PHONY: setup run test torture check bench profile lock docs kafka-jars clean
+.PHONY: setup run test test-spark demo torture check bench profile lock docs kafka-jars clean
 
 setup: $(STAMP)
 
 $(STAMP): requirements/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Ottla needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing Ottla into $(VENV) (once; takes about half a minute) ..."
+	@echo "Installing Ottla into $(VENV) (once; takes a minute or two, Spark is large) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m compileall -q src
@@ -30,6 +30,14 @@ test: setup
 MINUTES ?= 1
 torture: setup
 	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m tests.torture --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+# A broker, traffic, the activity pipelines and a live view; ends with build/demo/report.html. Needs Java 17 or newer.
+demo: setup
+	@$(BIN)/ottla pipeline demo --dir build/demo $(ARGS)
+
+# The long Spark set too: faults, every kind of topic, restarts. Takes some minutes and needs Java 17.
+test-spark: setup
+	@$(BIN)/python -m pytest -m "spark or not spark" tests/spark tests/pipeline $(ARGS)
 
 # Needs Maven and Java. With the jars in place, `make test` also runs Kafka's own tools against Ottla.
 kafka-jars: build/kafka-jars
@@ -57,7 +65,7 @@ docs: setup
 
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --no-emit-index-url --no-emit-find-links --group dev --extra test pyproject.toml -o requirements/dev.lock
+	  --no-emit-index-url --no-emit-find-links --group dev --extra spark --extra test pyproject.toml -o requirements/dev.lock
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

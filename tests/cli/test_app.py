@@ -11,13 +11,22 @@ COMMANDS = [
     ("consume",),
     ("doctor",),
 ]
+SPARK_COMMANDS = [
+    *(("pipeline", name) for name in ("run", "list", "describe", "status", "generate", "report", "demo")),
+    ("sql",),
+]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("command", [*COMMANDS, *SPARK_COMMANDS], ids=" ".join)
 def test_every_command_explains_itself_with_an_example(command: tuple[str, ...]) -> None:
     result = CliRunner().invoke(app, [*command, "--help"])
     assert result.exit_code == 0
     assert f"ottla {' '.join(command)}" in result.stdout.partition("Example")[2]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_commands_share_their_options(command: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, [*command, "--help"])
     for option in ("--bootstrap-server", "--json", "-X"):
         assert option in result.stdout
 
@@ -25,7 +34,7 @@ def test_every_command_explains_itself_with_an_example(command: tuple[str, ...])
 def test_the_list_of_commands_is_complete() -> None:
     result = CliRunner().invoke(app, ["--help"])
     assert result.exit_code == 0
-    assert {command[0] for command in COMMANDS} == set(FAMILIES)
+    assert {command[0] for command in [*COMMANDS, *SPARK_COMMANDS]} == set(FAMILIES)
     for name, summary in FAMILIES.items():
         assert name in result.stdout
         assert summary.split(",")[0] in result.stdout

@@ -7,7 +7,7 @@ from ottla.log.storage import OpenFiles, sync_file, write_file
 from ottla.log.trash import Trash
 from ottla.model import TopicPartition
 from tests.log.fault_disk import FaultDisk
-from tests.log.world import TOPIC_ID, StillClock, append, batch, content, open_directory, read_all
+from tests.log.world import TOPIC_ID, StillClock, append, batch, content, open_directory, open_files, read_all
 
 
 class Owner:
@@ -28,24 +28,20 @@ def test_the_file_opened_first_is_let_go() -> None:
     assert len(files) == 1
 
 
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
 def test_open_files_are_bounded_and_every_log_still_works(tmp_path: Path) -> None:
     directory = open_directory(OsDisk(), path=str(tmp_path), max_open_files=5)
-    before = open_files()
+    before = len(open_files(tmp_path))
     logs = [directory.create_log(TopicPartition("t", number), TOPIC_ID, LogConfig()) for number in range(30)]
-    assert open_files() == before
+    assert len(open_files(tmp_path)) == before
     for _ in range(3):
         for log in logs:
             append(log)
-    assert open_files() == before + 5
+    assert len(open_files(tmp_path)) == before + 5
     for log in logs:
         assert len(read_all(log)) == 3 * len(batch().view)
-    assert open_files() <= before + 5
+    assert len(open_files(tmp_path)) <= before + 5
     directory.close()
-    assert open_files() == before - 1  # The lock is gone, too.
+    assert len(open_files(tmp_path)) == before - 1  # The lock is gone, too.
 
 
 def test_a_slice_stays_readable_when_its_segment_is_let_go_and_deleted(tmp_path: Path) -> None:
@@ -62,9 +58,9 @@ def test_a_slice_stays_readable_when_its_segment_is_let_go_and_deleted(tmp_path:
     assert directory.trash.sweep() == 3
     assert [name for name in os.listdir(log.path) if name.startswith("0" * 20)] == []
     assert content(read) == bytes(first.view)
-    before = open_files()
+    before = len(open_files(tmp_path))
     del read
-    assert open_files() == before - 1
+    assert len(open_files(tmp_path)) == before - 1
     directory.close()
 
 

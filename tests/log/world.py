@@ -1,6 +1,9 @@
 """What the tests of this package share: a clock that stands still, directories on a disk, batches."""
 
+import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ottla.env.clock import Timer
@@ -151,3 +154,12 @@ def read_all(log: Log, offset: int | None = None) -> bytes:
             return b"".join(parts)
         parts.append(content(read))
         offset = read.next_offset
+
+
+def open_files(directory: Path) -> list[str]:
+    """What this process has open below a directory. Whatever else it has open comes and goes with other tests."""
+    targets = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):
+            targets.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return [target for target in targets if target.startswith(f"{directory}/")]

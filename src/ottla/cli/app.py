@@ -17,6 +17,8 @@ FAMILIES = {
     "consume": "Print the records of a topic.",
     "groups": "List, describe, reset and delete consumer groups.",
     "configs": "Show and change settings of topics, brokers and groups.",
+    "pipeline": "Run and watch pipelines on Spark.",
+    "sql": "Ask topics a question in SQL.",
     "doctor": "Check that a broker answers and what it advertises.",
 }
 

@@ -1,0 +1,1 @@
+"""Activity tracking: what people look at, search for and click."""

@@ -1,0 +1,41 @@
+"""The result of the change log on one page."""
+
+from collections import Counter
+from itertools import accumulate
+from pathlib import Path
+
+from ottla.pipeline.charts import bar_chart, line_chart
+from ottla.pipeline.page import Page, Section
+from ottla.pipeline.results import parquet_rows, seconds, table_rows
+
+_RUN = "ottla pipeline run changes --once"
+_GROWTH = {"create": 1, "delete": -1}
+
+
+def report(base: Path, bootstrap_server: str) -> Page:
+    history = sorted(parquet_rows(base / "customers/history", _RUN), key=lambda row: row["at"])
+    current = table_rows(base / "customers/current", _RUN)
+    operations = Counter(row["op"] for row in history)
+    cities = Counter(row["city"] for row in current)
+    growth = list(accumulate(_GROWTH.get(row["op"], 0) for row in history))
+    times = [seconds(row["at"]) for row in history]
+    page = Page("Customers", "The table as it is now, from the changes of its rows, and how it came about.")
+    page.figures = [
+        (f"{len(current):,}", "customers now"),
+        (f"{len(history):,}", "changes in the history"),
+        (f"{sum(row['orders'] for row in current):,}", "orders of present customers"),
+        (f"{operations['delete']:,}", "customers who left"),
+    ]
+    customers = [(time, float(count)) for time, count in zip(times, growth, strict=True)]
+    page.sections = [
+        Section("History", "", [line_chart("Customers over time", {"customers": customers})]),
+        Section(
+            "Now",
+            "",
+            [
+                bar_chart("Customers by city", [(city, float(count)) for city, count in cities.most_common()]),
+                bar_chart("Changes by kind", [(name, float(count)) for name, count in operations.most_common()]),
+            ],
+        ),
+    ]
+    return page

@@ -1,0 +1,1 @@
+"""Metrics: measurements of many hosts, aggregated and watched."""

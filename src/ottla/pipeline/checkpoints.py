@@ -1,0 +1,180 @@
+"""What a pipeline keeps between runs: Spark's checkpoints, one per query, and beside them who runs and how it goes.
+
+<directory of the pipeline>/
+    pipeline.json       what the checkpoints were made for
+    status.json         the last run: its process, its state, its last batches
+    lock                held by the process that runs the pipeline
+    <sink>/             Spark's checkpoint of the query that feeds this sink
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ottla.model import TopicPartition
+from ottla.pipeline.declaration import Pipeline
+from ottla.pipeline.failures import PipelineError
+
+ROOT = "checkpoints"
+DEAD_LETTERS = "dead-letters"
+DEAD_LETTER_SINK = "topics"
+DEAD_LETTER_DESCRIPTION = "what does not fit"
+_DECLARATION = "pipeline.json"
+_STATUS = "status.json"
+_LOCK = "lock"
+
+
+def resolve(path: str, base: Path) -> str:
+    """A path as declared, made absolute; one with a scheme, such as hdfs://, is left as it is."""
+    return path if "://" in path else str((base / path).absolute())
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The directory of one pipeline. It may be somewhere only Spark can reach; then there is no status and no lock."""
+
+    location: str
+
+    @property
+    def local(self) -> Path | None:
+        if self.location.startswith("file://"):
+            return Path(self.location.removeprefix("file://"))
+        return None if "://" in self.location else Path(self.location)
+
+    def of_sink(self, sink: str) -> str:
+        return f"{self.location}/{sink}"
+
+    def check(self, pipeline: Pipeline) -> bool:
+        """Whether there is one already. Raises PipelineError when another query made it."""
+        known = self._read(_DECLARATION)
+        if known is None:
+            return False
+        before, now = known["topics"], _topics(pipeline)
+        fits = len(before) == len(now) and all(set(old) <= set(new) for old, new in zip(before, now, strict=False))
+        if not fits:
+            raise PipelineError(
+                f"The checkpoint {self.location} belongs to another query: it reads {_words(before)}, pipeline "
+                f"{pipeline.name} reads {_words(now)}; give the pipeline another checkpoint, or delete this one."
+            )
+        return True
+
+    def declare(self, pipeline: Pipeline) -> None:
+        sinks = {sink.name: sink.description for sink in pipeline.sinks}
+        self._write(_DECLARATION, {"name": pipeline.name, "topics": _topics(pipeline), "sinks": sinks})
+
+    def lock(self) -> "Lock":
+        return Lock(None if self.local is None else self.local / _LOCK)
+
+    def status(self) -> dict[str, Any] | None:
+        return self._read(_STATUS)
+
+    def write_status(self, status: Mapping[str, Any]) -> None:
+        self._write(_STATUS, status)
+
+    def offsets(self, sink: str) -> dict[TopicPartition, int]:
+        """How far the query of a sink has got: the end of its last finished batch, from Spark's own files."""
+        if self.local is None:
+            return {}
+        directory = self.local / sink
+        done = _numbers(directory / "commits")
+        for number in sorted(_numbers(directory / "offsets"), reverse=True):
+            if number in done:
+                return _read_offsets(directory / "offsets" / str(number))
+        return {}
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        if self.local is None or not (self.local / name).exists():
+            return None
+        try:
+            document: dict[str, Any] = json.loads((self.local / name).read_text())
+        except ValueError as error:
+            raise PipelineError(f"{self.local / name} is damaged: {error}; delete it to go on without it.") from error
+        return document
+
+    def _write(self, name: str, document: Mapping[str, Any]) -> None:
+        if self.local is None:
+            return
+        self.local.mkdir(parents=True, exist_ok=True)
+        draft = self.local / f".{name}"
+        draft.write_text(json.dumps(document, indent=2))
+        draft.replace(self.local / name)
+
+
+def checkpoint_of(pipeline: Pipeline, label: str, base: Path) -> Checkpoint:
+    return Checkpoint(resolve(pipeline.checkpoint or f"{ROOT}/{label}/{pipeline.name}", base))
+
+
+def dead_letter_checkpoint(label: str, base: Path) -> Checkpoint:
+    """All pipelines of a file share one query for what does not fit."""
+    return Checkpoint(resolve(f"{ROOT}/{label}/{DEAD_LETTERS}", base))
+
+
+class Lock:
+    """Two runs of one query would destroy its checkpoint. The lock ends with its process, however that ends."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def acquire(self) -> bool:
+        """Whether it is ours now."""
+        if self._path is None:
+            return True
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        self._descriptor = descriptor
+        return True
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def is_held(self) -> bool:
+        """Whether some process has it."""
+        if self._path is None or not self._path.exists():
+            return False
+        probe = Lock(self._path)
+        free = probe.acquire()
+        probe.release()
+        return not free
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def _topics(pipeline: Pipeline) -> list[list[str]]:
+    return [sorted(source.topics) for source in pipeline.sources]
+
+
+def _words(sources: list[list[str]]) -> str:
+    return " and ".join(", ".join(topics) for topics in sources)
+
+
+def _numbers(directory: Path) -> set[int]:
+    return {int(each.name) for each in directory.iterdir() if each.name.isdecimal()} if directory.is_dir() else set()
+
+
+def _read_offsets(path: Path) -> dict[TopicPartition, int]:
+    """Spark's offset log: a version, a line of metadata, then the offsets of one source per line."""
+    offsets: dict[TopicPartition, int] = {}
+    for line in path.read_text().splitlines()[2:]:
+        tree = json.loads(line) if line.startswith("{") else {}
+        for topic, numbers in tree.items():
+            offsets |= {TopicPartition(topic, int(partition)): offset for partition, offset in numbers.items()}
+    return offsets

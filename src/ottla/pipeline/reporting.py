@@ -1,0 +1,100 @@
+"""A report of what is built in: its result, and how its last run went."""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ottla.pipeline.charts import bar_chart, line_chart
+from ottla.pipeline.checkpoints import checkpoint_of, dead_letter_checkpoint
+from ottla.pipeline.failures import PipelineError
+from ottla.pipeline.loading import load_part, load_target
+from ottla.pipeline.page import Page, Section
+from ottla.pipeline.progress import QueryState, query_state
+from ottla.pipeline.records import read_dead_letters
+from ottla.pipeline.view import size
+
+_SHOWN_LETTERS = 10
+
+
+def build_report(name: str, base: Path, bootstrap_server: str, given: Mapping[str, str]) -> Page:
+    """Raises PipelineError when there is no result yet."""
+    page: Page = load_part(name, "report", given).report(base, bootstrap_server)
+    dead = dead_letter_section(name, bootstrap_server, given)
+    if dead is not None:
+        page.sections.append(dead)
+    states = last_run(name, base, given)
+    if states:
+        page.sections.append(run_section(states))
+    page.footer = f"Written by ottla pipeline report {name}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
+    return page
+
+
+def dead_letter_section(name: str, bootstrap_server: str, given: Mapping[str, str]) -> Section | None:
+    """The last values that did not fit, with the reason; none when the broker is away, since nothing else needs it."""
+    topics = [
+        topic for each in load_target(name, given).pipelines for s in each.sources for topic in s.dead_letter_topics
+    ]
+    try:
+        letters = [letter for topic in dict.fromkeys(topics) for letter in read_dead_letters(bootstrap_server, topic)]
+    except PipelineError:
+        return None
+    if not letters:
+        return None
+    reasons = Counter(letter.reason for letter in letters)
+    rows = [(each.origin, each.reason, each.value[:80]) for each in letters[-_SHOWN_LETTERS:]]
+    return Section(
+        "Dead letters",
+        f"{len(letters):,} values did not fit their schema and are kept in topics of their own.",
+        [bar_chart("Why values did not fit", [(why, float(count)) for why, count in reasons.most_common(8)])],
+        ["from", "why", "value"],
+        list(rows),
+    )
+
+
+def last_run(name: str, base: Path, given: Mapping[str, str]) -> list[QueryState]:
+    target = load_target(name, given)
+    places = [checkpoint_of(each, target.label, base) for each in target.pipelines]
+    places.append(dead_letter_checkpoint(target.label, base))
+    return [query_state(each) for place in places for each in (place.status() or {}).get("queries", ())]
+
+
+def run_section(states: list[QueryState]) -> Section:
+    """Rows per second, batch time and lag over the last batches, and the sums."""
+    started = min((_seconds(batch.at) for state in states for batch in state.recent), default=0.0)
+
+    def lines(pick: str) -> dict[str, list[tuple[float, float]]]:
+        return {
+            state.pipeline: [(_seconds(b.at) - started, float(getattr(b, pick))) for b in state.recent if b.worked]
+            for state in states
+        }
+
+    charts = [
+        line_chart(f"{title}, by seconds of the run", _filled(lines(pick)), times=False)
+        for title, pick in (
+            ("Rows per second of each batch", "rows_per_second"),
+            ("Milliseconds of each batch", "milliseconds"),
+            ("Records not yet read", "lag"),
+        )
+    ]
+    rows = [
+        (
+            state.pipeline,
+            state.sink,
+            f"{state.rows:,}",
+            f"{state.batches:,}",
+            f"{state.last.state_rows:,} rows, {size(state.last.state_bytes)}" if state.last else "-",
+            f"{state.dead_letters:,}",
+        )
+        for state in states
+    ]
+    header = ["pipeline", "to", "rows read", "batches", "state", "dead letters"]
+    return Section("The last run", "Each pipeline is a query of its own in Spark.", charts, header, list(rows))
+
+
+def _filled(lines: dict[str, list[tuple[float, float]]]) -> dict[str, list[tuple[float, float]]]:
+    return {name: line for name, line in lines.items() if line}
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()

@@ -1,0 +1,145 @@
+"""A run as a person sees it: a table that lives on a terminal, plain lines everywhere else."""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TextIO
+
+from ottla.pipeline.progress import QueryState
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
+
+_BARS = " ▁▂▃▄▅▆▇█"
+_HISTORY = 24
+
+
+class PlainView:
+    """A line per batch that had rows, on standard output."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+
+    @contextlib.contextmanager
+    def waiting(self, for_what: str) -> Iterator[None]:
+        yield
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        yield
+
+    def say(self, text: str) -> None:
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def show(self, states: list[QueryState], fresh: list[QueryState]) -> None:
+        for state in fresh:
+            if state.last is not None and state.last.rows:
+                self.say(batch_line(state))
+
+
+class LiveView:
+    """A spinner while Spark starts, then a row per query that is drawn anew in place."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        # Spark's processes inherit our descriptors while they start, so those lead elsewhere then; this copy does not.
+        self._terminal = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+        self._console: Console = Console(file=self._terminal)
+        self._live: Live | None = None
+        self._began = time.monotonic()
+
+    @contextlib.contextmanager
+    def waiting(self, for_what: str) -> Iterator[None]:
+        with self._console.status(f"{for_what} ..."):
+            yield
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        from rich.live import Live
+
+        self._began = time.monotonic()
+        with Live(console=self._console, refresh_per_second=4, transient=False) as self._live:
+            yield
+
+    def say(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False)
+
+    def show(self, states: list[QueryState], fresh: list[QueryState]) -> None:
+        if self._live is not None:
+            self._live.update(self._table(states))
+
+    def _table(self, states: list[QueryState]) -> "Table":
+        from rich import box
+        from rich.table import Table
+
+        elapsed = int(time.monotonic() - self._began)
+        table = Table(
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            caption=f"{elapsed // 60}:{elapsed % 60:02d}  Ctrl-C stops after the batch at hand",
+            caption_justify="left",
+        )
+        table.add_column("pipeline", style="bold")
+        table.add_column("to", overflow="ellipsis", no_wrap=True, max_width=34)
+        for name in ("rows", "rows/s", "lag", "batch", "state"):
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("rows/s, last batches", no_wrap=True)
+        for state in states:
+            table.add_row(*live_cells(state))
+        return table
+
+
+def live_cells(state: QueryState) -> list[Any]:
+    last = state.last
+    if last is None:
+        return [state.pipeline, state.sink, "", "", "", "", "", "starting"]
+    amount = f"{state.dead_letters:,} dead" if state.dead_letters else f"{state.rows:,}"
+    return [
+        state.pipeline,
+        state.sink,
+        amount,
+        f"{last.rows_per_second:,.0f}",
+        f"{last.lag:,}",
+        f"{last.milliseconds:,} ms",
+        f"{last.state_rows:,} / {size(last.state_bytes)}" if last.state_bytes else "",
+        sparkline([batch.rows_per_second for batch in state.recent][-_HISTORY:]),
+    ]
+
+
+def batch_line(state: QueryState) -> str:
+    """One batch, for logs and pipes."""
+    last = state.last
+    if last is None:
+        return f"{state.pipeline}: no batch yet"
+    parts = [
+        f"batch {last.number}",
+        f"{last.rows:,} rows",
+        f"{last.rows_per_second:,.0f} rows/s",
+        f"lag {last.lag:,}",
+        f"{last.milliseconds:,} ms",
+    ]
+    if last.state_bytes:
+        parts.append(f"state {last.state_rows:,} rows {size(last.state_bytes)}")
+    if last.dead_letters:
+        parts.append(f"{last.dead_letters:,} dead letters")
+    return f"{last.at} {state.pipeline}: {', '.join(parts)}"
+
+
+def sparkline(values: list[float]) -> str:
+    highest = max(values, default=0.0)
+    if highest <= 0:
+        return ""
+    return "".join(_BARS[min(len(_BARS) - 1, round(value / highest * (len(_BARS) - 1)))] for value in values)
+
+
+def size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

@@ -1,0 +1,228 @@
+"""From the records of batches to Arrow columns, without a Python object for any record.
+
+Only the lengths of records are walked one by one, because each says where the next one begins. All else is done on
+whole arrays: the varints of every record, then keys and values, which lie in the payload in rising order, so that one
+array of boundaries describes them all to Arrow.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.errors import ErrorCode
+from ottla.model import TopicPartition
+from ottla.records.format import MIN_RECORD_SIZE, Buffer
+from ottla.records.invalid import InvalidBatch
+from ottla.records.varint import read_varint
+from ottla.spark.batches import EXPANSION_LIMIT, Payload
+from ottla.spark.binaries import Nulls, Spans, binary_columns
+from ottla.spark.headers import HEADERS_TYPE, headers_column
+from ottla.spark.varints import Bytes, Positions, Truncated, read_varints
+
+TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
+GROUP_BYTES = 4 << 20
+"""Batches are decoded together up to this size. Keys and values of one group never need more than 31 bits."""
+
+MANY_BATCHES = 100
+"""From so many batches on, walking all of them at once is faster than one after the other."""
+
+_FIELDS = [
+    pa.field("key", pa.binary()),
+    pa.field("value", pa.binary()),
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("timestamp", TIMESTAMP_TYPE),
+    pa.field("timestampType", pa.int32()),
+]
+SCHEMA = pa.schema(_FIELDS)
+SCHEMA_WITH_HEADERS = pa.schema([*_FIELDS, pa.field("headers", HEADERS_TYPE)])
+
+_LONGEST_VARINT = 10
+_MICROSECONDS = 1000
+_MAX_MILLISECONDS = (2**63 - 1) // _MICROSECONDS
+
+
+@dataclass(slots=True)
+class _Group:
+    """Records in one buffer: where each begins and ends, and of which batch it is."""
+
+    data: Bytes
+    starts: Positions
+    ends: Positions
+    batch: Positions
+    payloads: Sequence[Payload]
+
+
+class ColumnDecoder:
+    """Makes Arrow batches with the columns of Spark's Kafka source for one partition."""
+
+    def __init__(self, topic_partition: TopicPartition, *, headers: bool = False) -> None:
+        self.schema = SCHEMA_WITH_HEADERS if headers else SCHEMA
+        self._headers = headers
+        self._topic_partition = topic_partition
+        self._constants = _constant_columns(topic_partition, 0)
+
+    def decode(self, payloads: Sequence[Payload], start: int, end: int) -> Iterator[pa.RecordBatch]:
+        """The records with offsets from `start` up to `end`. Raises InvalidBatch for records that are malformed."""
+        for chosen in _groups(payloads):
+            try:
+                batch = self._decode(_locate(chosen), start, end)
+            except Truncated as error:
+                raise InvalidBatch(ErrorCode.INVALID_RECORD, str(error)) from None
+            if batch.num_rows:
+                yield batch
+
+    def _decode(self, group: _Group, start: int, end: int) -> pa.RecordBatch:
+        data, base = group.data, group.payloads
+        deltas, at = read_varints(data, group.starts + 1)
+        offset_deltas, at = read_varints(data, at)
+        offsets = np.array([each.header.base_offset for each in base], np.int64)[group.batch] + offset_deltas
+        if offsets.size > 1 and not (offsets[1:] > offsets[:-1]).all():
+            raise InvalidBatch(ErrorCode.INVALID_RECORD, "offsets do not rise")
+        first, last = np.searchsorted(offsets, [start, end])
+        wanted = slice(first, last)
+        at, ends, batch = at[wanted], group.ends[wanted], group.batch[wanted]
+        key, value, at = _keys_and_values(data, at, ends)
+        topics, partitions = self._constant(len(at))
+        append_time = np.array([each.header.log_append_time for each in base], np.bool_)[batch]
+        columns = [
+            key,
+            value,
+            topics,
+            partitions,
+            pa.array(offsets[wanted]),
+            pa.array(_timestamps(base, batch, deltas[wanted], append_time)).view(TIMESTAMP_TYPE),
+            pa.array(append_time.astype(np.int32)),
+        ]
+        if self._headers:
+            columns.append(headers_column(data, at, ends))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _constant(self, count: int) -> tuple[pa.Array, pa.Array]:
+        """Topic and partition are the same in every row: slices of columns that are kept."""
+        topics, partitions = self._constants
+        if len(topics) < count:
+            self._constants = topics, partitions = _constant_columns(self._topic_partition, 2 * count)
+        return topics.slice(0, count), partitions.slice(0, count)
+
+
+def _constant_columns(topic_partition: TopicPartition, count: int) -> tuple[pa.Array, pa.Array]:
+    topic, partition = topic_partition
+    return pa.repeat(pa.scalar(topic, pa.string()), count), pa.repeat(pa.scalar(partition, pa.int32()), count)
+
+
+def _groups(payloads: Sequence[Payload]) -> Iterator[Sequence[Payload]]:
+    """Neighbours that are decoded together: so many that numpy's cost per call does not count, and not too many."""
+    group: list[Payload] = []
+    size = 0
+    for payload in payloads:
+        if group and size + payload.size > GROUP_BYTES:
+            yield group
+            group, size = [], 0
+        group.append(payload)
+        size += payload.size
+    if group:
+        yield group
+
+
+def _locate(payloads: Sequence[Payload]) -> _Group:
+    """Find the records of payloads: in the buffer that they share, or else in a copy that has them all."""
+    buffer: Buffer = payloads[0].buffer
+    if any(each.buffer is not buffer for each in payloads):
+        buffer = b"".join(memoryview(each.buffer)[each.start : each.stop] for each in payloads)
+        stops = np.cumsum([each.size for each in payloads]).tolist()
+        payloads = [
+            each._replace(start=stop - each.size, stop=stop) for each, stop in zip(payloads, stops, strict=True)
+        ]
+    if len(buffer) > EXPANSION_LIMIT:
+        raise InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, f"a batch has more than {EXPANSION_LIMIT} bytes")
+    counts = _counts(payloads)
+    data = np.frombuffer(buffer, np.uint8)
+    if counts.sum() >= MANY_BATCHES * counts.max():
+        starts = _walk_together(data, payloads, counts)
+    else:
+        starts = np.array(list(chain.from_iterable(_walk(buffer, each) for each in payloads)), np.int64)
+    batch = np.repeat(np.arange(len(payloads)), counts)
+    lengths, bodies = read_varints(data, starts)
+    ends = np.append(starts[1:], 0)
+    ends[np.cumsum(counts) - 1] = [each.stop for each in payloads]
+    if (lengths < 0).any() or (bodies + lengths != ends).any():
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "records do not fill their batch")
+    return _Group(data, bodies, ends, batch, payloads)
+
+
+def _counts(payloads: Sequence[Payload]) -> Positions:
+    """How many records the batches claim, which must be possible before room is made for them."""
+    for each in payloads:
+        if not 0 < each.header.record_count * MIN_RECORD_SIZE <= each.size:
+            reason = f"{each.header.record_count} records cannot fit in {each.size} bytes"
+            raise InvalidBatch(ErrorCode.INVALID_RECORD, reason)
+    return np.array([each.header.record_count for each in payloads], np.int64)
+
+
+def _walk(buffer: Buffer, payload: Payload) -> list[int]:
+    """Where each record begins. A length is read as if it were not negative: that is checked for all at once."""
+    position = payload.start
+    positions: list[int] = []
+    append = positions.append
+    try:
+        for _ in range(payload.header.record_count):
+            append(position)
+            byte = buffer[position]
+            if byte < 0x80:
+                position += (byte >> 1) + 1
+            elif (second := buffer[position + 1]) < 0x80:
+                position += ((byte & 0x7F | second << 7) >> 1) + 2
+            else:
+                length, size = read_varint(bytes(buffer[position : position + _LONGEST_VARINT]), 0)
+                position += size + abs(length)
+    except IndexError:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "the records end in the middle of one") from None
+    return positions
+
+
+def _walk_together(data: Bytes, payloads: Sequence[Payload], counts: Positions) -> Positions:
+    """The same for many batches: the first record of each at once, then the second of those that have one, ..."""
+    order = np.argsort(-counts, kind="stable")
+    slots = (np.cumsum(counts) - counts)[order]
+    at = np.array([each.start for each in payloads], np.int64)[order]
+    rising = counts[order][::-1]
+    positions = np.empty(int(counts.sum()), np.int64)
+    for step in range(int(rising[-1])):
+        active = len(rising) - int(np.searchsorted(rising, step, side="right"))
+        at = at[:active]
+        positions[slots[:active] + step] = at
+        lengths, after = read_varints(data, at)
+        at = after + np.abs(lengths)
+    return positions
+
+
+def _keys_and_values(data: Bytes, at: Positions, ends: Positions) -> tuple[pa.Array, pa.Array, Positions]:
+    """Two columns, and the positions after the values, where headers begin."""
+    key_lengths, key_starts = read_varints(data, at)
+    key_stops = key_starts + np.maximum(key_lengths, 0)
+    if (key_lengths > ends - key_starts).any():
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "a key is longer than its record")
+    value_lengths, value_starts = read_varints(data, key_stops)
+    value_stops = value_starts + np.maximum(value_lengths, 0)
+    if (value_lengths >= ends - value_starts).any():
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "a value is longer than its record")
+    keys = Spans(key_starts, key_stops, key_lengths < 0)
+    values = Spans(value_starts, value_stops, value_lengths < 0)
+    key, value = binary_columns(data, keys, values)
+    return key, value, value_stops
+
+
+def _timestamps(payloads: Sequence[Payload], batch: Positions, deltas: Positions, append_time: Nulls) -> Positions:
+    """In microseconds, as Spark has them."""
+    base = np.array([each.header.base_timestamp for each in payloads], np.int64)[batch] + deltas
+    if append_time.any():
+        latest = np.array([each.header.max_timestamp for each in payloads], np.int64)[batch]
+        base = np.where(append_time, latest, base)
+    if (np.abs(base) > _MAX_MILLISECONDS).any():
+        raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "a timestamp does not fit in 64 bits of microseconds")
+    return base * _MICROSECONDS

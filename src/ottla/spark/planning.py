@@ -1,0 +1,58 @@
+"""Plans of queries: from options and the state of the cluster to ranges of offsets."""
+
+from collections.abc import Mapping
+
+from ottla.client.client import Client
+from ottla.client.offsets import list_offsets
+from ottla.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from ottla.spark.data_loss import lost_between, report
+from ottla.spark.options import SourceOptions
+from ottla.spark.ranges import OffsetRange, split_ranges
+
+
+async def plan_batch(client: Client, options: SourceOptions) -> list[OffsetRange]:
+    """What a batch query reads."""
+    partitions = await options.selection.partitions(client)
+    isolation = options.read.fetch.isolation
+    start = await options.start.resolve(client, partitions, isolation)
+    end = await options.end.resolve(client, partitions, isolation)
+    return split_ranges(
+        [OffsetRange(each, start[each], end[each]) for each in partitions],
+        options.min_partitions,
+        options.max_records_per_partition,
+    )
+
+
+async def initial_offsets(client: Client, options: SourceOptions) -> dict[TopicPartition, int]:
+    """Where a stream starts that has never run."""
+    partitions = await options.selection.partitions(client)
+    return await options.start.resolve(client, partitions, options.read.fetch.isolation)
+
+
+async def latest_offsets(client: Client, options: SourceOptions) -> dict[TopicPartition, int]:
+    """The ends of all partitions that exist now; of committed records, where those are wanted."""
+    partitions = await options.selection.partitions(client)
+    return await _ends(client, dict.fromkeys(partitions, LATEST_TIMESTAMP), options.read.fetch.isolation)
+
+
+async def first_offsets(client: Client, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
+    return await _ends(client, dict.fromkeys(partitions, EARLIEST_TIMESTAMP), 0)
+
+
+async def _ends(client: Client, wanted: Mapping[TopicPartition, int], isolation: int) -> dict[TopicPartition, int]:
+    found = await list_offsets(client, wanted, isolation=isolation) if wanted else {}
+    return {each: answer.offset for each, answer in found.items()}
+
+
+async def plan_micro_batch(
+    client: Client, options: SourceOptions, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
+) -> list[OffsetRange]:
+    """What one micro-batch reads. Partitions that are new in it are read from their beginning."""
+    first = await first_offsets(client, end.keys() - start.keys())
+    report(lost_between(start, end, first), fail=options.read.fail_on_data_loss)
+    begin = {**start, **first}
+    return split_ranges(
+        [OffsetRange(each, begin[each], end[each]) for each in sorted(end)],
+        options.min_partitions,
+        options.max_records_per_partition,
+    )

@@ -1,0 +1,95 @@
+"""What a task does: fetch its range of one partition and turn it into Arrow batches."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from ottla.client.fetch import Fetched, Fetcher, OffsetOutOfRange
+from ottla.client.offsets import READ_COMMITTED, list_offsets
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import EARLIEST_TIMESTAMP
+from ottla.records.header import iter_headers
+from ottla.spark.batches import AbortedFilter, read_stretch
+from ottla.spark.columns import ColumnDecoder
+from ottla.spark.data_loss import DataLoss, lost_range
+from ottla.spark.options import ReadOptions
+from ottla.spark.ranges import OffsetRange
+from ottla.spark.session import Session
+
+
+def read_range(wanted: OffsetRange, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """The records of a range. Raises DataLoss when the log no longer has all of it, unless that is allowed."""
+    decoder = ColumnDecoder(wanted.topic_partition, headers=options.include_headers)
+    with Session(options) as session:
+        reader = _RangeReader(session, wanted, options)
+        while reader.position < wanted.end:
+            start = reader.position
+            fetched = session.run(reader.next())
+            if fetched is None:
+                continue
+            aborted = None
+            if options.fetch.isolation == READ_COMMITTED:
+                aborted = AbortedFilter((each.producer_id, each.first_offset) for each in fetched.aborted)
+            payloads, _ = read_stretch(fetched.records, start, wanted.end, aborted)
+            yield from decoder.decode(payloads, start, wanted.end)
+
+
+class _RangeReader:
+    """Follows the log over the range. The next fetch is under way while the answer to the last is decoded."""
+
+    def __init__(self, session: Session, wanted: OffsetRange, options: ReadOptions) -> None:
+        self.position = wanted.start
+        self._client = session.client
+        self._fetcher = Fetcher(session.client, wanted.topic_partition, options.fetch)
+        self._wanted = wanted
+        self._options = options
+        self._deadline = time.monotonic() + options.poll_timeout
+
+    async def next(self) -> Fetched | None:
+        """Batches from the position on, which moves behind them. None when there are none yet, or not any more."""
+        try:
+            fetched = await self._fetcher.fetch(self.position)
+        except OffsetOutOfRange:
+            await self._skip_what_is_lost()
+            return None
+        position = _offset_after(fetched)
+        if position == self.position:
+            if len(fetched.records):
+                name, size = self._wanted.topic_partition, self._options.fetch.max_bytes
+                raise KafkaError(
+                    ErrorCode.MESSAGE_TOO_LARGE, f"{name} sent no whole batch at {self.position} within {size} bytes"
+                )
+            self._check_deadline(fetched)
+            return None
+        self.position = position
+        self._deadline = time.monotonic() + self._options.poll_timeout
+        if position < self._wanted.end:
+            self._fetcher.begin(position)
+            await asyncio.sleep(0)
+        return fetched
+
+    def _check_deadline(self, fetched: Fetched) -> None:
+        if time.monotonic() > self._deadline:
+            raise TimeoutError(
+                f"{self._wanted.topic_partition} had nothing at offset {self.position} for "
+                f"{self._options.poll_timeout:g} s, although the query reads up to {self._wanted.end}; its high "
+                f"watermark is {fetched.high_watermark}, its last stable offset {fetched.last_stable_offset}"
+            )
+
+    async def _skip_what_is_lost(self) -> None:
+        name = self._wanted.topic_partition
+        if self._options.fail_on_data_loss:
+            raise DataLoss(lost_range(self._wanted._replace(start=self.position)))
+        answer = await list_offsets(self._client, {name: EARLIEST_TIMESTAMP})
+        earliest = answer[name].offset
+        self.position = min(earliest, self._wanted.end) if earliest > self.position else self._wanted.end
+
+
+def _offset_after(fetched: Fetched) -> int:
+    """The offset after the last whole batch; the fetch's own when there is none."""
+    offset = fetched.fetch_offset
+    for _, header in iter_headers(fetched.records):
+        offset = max(offset, header.next_offset)
+    return offset

@@ -1,0 +1,41 @@
+"""Zigzag varints, many at a time."""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes: TypeAlias = NDArray[np.uint8]
+Positions: TypeAlias = NDArray[np.int64]
+
+_MAX_SHIFT = 63
+
+
+class Truncated(ValueError):  # noqa: N818 - it says what was found
+    """A varint runs over the end of the data, or is longer than 64 bits."""
+
+
+def read_varints(data: Bytes, positions: Positions) -> tuple[Positions, Positions]:
+    """The varint at each position, and the position after it.
+
+    Most are one byte long, some are two: each further byte costs a pass over those that have it.
+    """
+    try:
+        byte = data[positions]
+        value = byte.astype(np.int64)
+        after = positions + 1
+        more = np.flatnonzero(byte & 0x80)
+        if more.size:
+            value &= 0x7F
+            shift = 7
+            while more.size:
+                if shift > _MAX_SHIFT:
+                    raise Truncated("a varint is longer than 64 bits")
+                byte = data[after[more]]
+                value[more] |= (byte & 0x7F).astype(np.int64) << shift
+                after[more] += 1
+                more = more[byte > 0x7F]
+                shift += 7
+    except IndexError:
+        raise Truncated("a varint runs over the end of the records") from None
+    return (value >> 1) & 0x7FFF_FFFF_FFFF_FFFF ^ -(value & 1), after

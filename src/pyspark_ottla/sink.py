@@ -1,0 +1,95 @@
+"""The data source `ottla` as a sink: rows become records."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from ottla.spark.options import OptionError
+from ottla.spark.sink_options import SinkOptions
+from ottla.spark.writing import BatchMarker, WriteFailed, write_at_least_once, write_exactly_once
+
+_QUERY_ID = "sql.streaming.queryId"
+_BATCH_ID = "streaming.sql.batchId"
+"""What Spark tells the tasks of a micro-batch about it."""
+
+_TYPES: dict[str, tuple[type[DataType], ...]] = {
+    "topic": (StringType,),
+    "key": (StringType, BinaryType),
+    "value": (StringType, BinaryType),
+    "partition": (IntegerType,),
+    "timestamp": (TimestampType,),
+    "headers": (ArrayType,),
+}
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """How many rows a task has written."""
+
+    rows: int
+
+
+class OttlaWriter(DataSourceArrowWriter):
+    """A batch query. Its tasks may be tried again, so each job has an id of its own."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+        self._job = f"batch-{uuid.uuid4()}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        if not self._options.exactly_once:
+            return Written(write_at_least_once(iterator, self._options))
+        marker = BatchMarker(self._job, _task().partitionId(), 0)
+        return Written(write_exactly_once(iterator, self._options, marker))
+
+
+class OttlaStreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        if not self._options.exactly_once:
+            return Written(write_at_least_once(iterator, self._options))
+        task = _task()
+        query, batch_id = task.getLocalProperty(_QUERY_ID), task.getLocalProperty(_BATCH_ID)
+        if query is None or batch_id is None:
+            raise WriteFailed("Spark did not say which micro-batch this is, so it cannot be written exactly once")
+        return Written(
+            write_exactly_once(iterator, self._options, BatchMarker(query, task.partitionId(), int(batch_id)))
+        )
+
+
+def check_columns(schema: StructType, options: SinkOptions) -> None:
+    """Raise OptionError for a table that is not rows of records. Columns that a record does not have are left out."""
+    types = {field.name: field.dataType for field in schema.fields}
+    if "value" not in types:
+        raise OptionError("a table written to topics needs a column named value")
+    if options.topic is None and "topic" not in types:
+        raise OptionError("set the option topic, or have a column named topic")
+    for name, allowed in _TYPES.items():
+        found = types.get(name)
+        if found is not None and not isinstance(found, allowed):
+            wanted = " or ".join(kind.typeName() for kind in allowed)
+            raise OptionError(f"the column {name} must be {wanted}, not {found.simpleString()}")
+    if "headers" in types and types["headers"].simpleString() != "array<struct<key:string,value:binary>>":
+        raise OptionError(f"the column headers must be array<struct<key:string,value:binary>>, not {types['headers']}")
+
+
+def _task() -> TaskContext:
+    task = TaskContext.get()
+    if task is None:
+        raise WriteFailed("rows are written in tasks only")
+    return task

@@ -1,0 +1,156 @@
+"""Pipelines on a real Spark, between real topics."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla.pipeline import pipeline, to_console, to_parquet, to_topic, topics
+from ottla.pipeline.brokers import Cluster
+from ottla.pipeline.describing import dead_letter_status, pipeline_status
+from ottla.pipeline.failures import PipelineError
+from ottla.pipeline.loading import Target, load_target
+from ottla.pipeline.records import HEADER_PREFIX, read_json, read_messages
+from ottla.testing.topics import create_topic
+from tests.pipeline.conftest import Runner, produce
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "pipelines" / "clicks.py"
+
+
+def clicks(minute: int, count: int, page: str = "/a") -> list[bytes | None]:
+    at = f"2026-01-01T00:{minute:02d}:00Z"
+    return [json.dumps({"user": "u", "page": page, "at": at}).encode() for _ in range(count)]
+
+
+def test_the_example_counts_sorts_out_and_goes_on(
+    run_once: Runner, bootstrap: str, tmp_path: Path, shown: io.StringIO
+) -> None:
+    create_topic(bootstrap, "clicks", 1)
+    produce(bootstrap, "clicks", [*clicks(1, 3), b"no json", *clicks(1, 2, "/b"), *clicks(5, 1)])
+    target = load_target(str(EXAMPLE))
+    states = {state.pipeline: state for state in run_once(target)}
+    assert states["clicks_per_page"].rows == 7
+    assert states["dead-letters"].dead_letters == 1
+    counts = {(row["start"], row["page"]): row["count"] for row in read_json(bootstrap, "clicks-per-page")}
+    first = "2026-01-01T00:01:00.000Z"
+    assert counts == {(first, "/a"): 3, (first, "/b"): 2}, "the minute of the last click is not over"
+
+    [letter] = read_messages(bootstrap, "clicks.dlq")
+    headers = {key.removeprefix(HEADER_PREFIX): value.decode() for key, value in letter.headers()}
+    assert letter.value() == b"no json"
+    assert headers.pop("timestamp").startswith("20")
+    assert headers == {"topic": "clicks", "partition": "0", "offset": "3", "reason": "the value is not JSON"}
+
+    produce(bootstrap, "clicks", clicks(9, 1))
+    run_once(target)
+    assert "goes on from" in shown.getvalue()
+    rows = read_json(bootstrap, "clicks-per-page")
+    assert [row["count"] for row in rows if row["start"] == "2026-01-01T00:05:00.000Z"] == [1]
+    assert len(rows) == 3, "what was counted is not counted again"
+
+    status = pipeline_status(target.pipelines[0], target.label, tmp_path, Cluster(bootstrap))
+    assert status["state"] == "finished"
+    assert (status["queries"][0]["rows"], status["queries"][0]["lag"]) == (1, 0)
+    shared = dead_letter_status(target.label, tmp_path, Cluster(bootstrap))
+    assert shared is not None
+    assert (shared["state"], shared["queries"][0]["lag"]) == ("finished", 0)
+    produce(bootstrap, "clicks", clicks(10, 5))
+    status = pipeline_status(target.pipelines[0], target.label, tmp_path, Cluster(bootstrap))
+    assert status["queries"][0]["lag"] == 5
+
+
+def test_rows_reach_every_sink(
+    run_once: Runner, bootstrap: str, tmp_path: Path, unique: Callable[[str], str], shown: io.StringIO
+) -> None:
+    import pyarrow.parquet as pq
+
+    name, out = unique("in"), unique("out")
+    create_topic(bootstrap, name, 1)
+    produce(bootstrap, name, [b"one", b"two"], key="k")
+    once = unique("once")
+    sinks = [
+        to_topic(out),
+        to_topic(once, delivery="exactly-once"),
+        to_parquet("files", date="timestamp"),
+        to_console(),
+    ]
+
+    @pipeline(topics(name), to=sinks)
+    def copy(records: "DataFrame") -> "DataFrame":
+        return records.select("value", "record.key", "record.timestamp")
+
+    run_once(Target("file", (copy,), ()))
+    for topic in (out, once):
+        copied = [(message.key(), message.value()) for message in read_messages(bootstrap, topic)]
+        assert copied == [(b"k", b"one"), (b"k", b"two")]
+    [file] = (tmp_path / "files").rglob("*.parquet")
+    assert file.parent.name.startswith("date=20")
+    assert pq.read_table(file, partitioning=None)["value"].to_pylist() == [b"one", b"two"]
+    assert "batch 0" in shown.getvalue()
+
+
+def test_mistakes_are_told_in_a_sentence(run_once: Runner, bootstrap: str, unique: Callable[[str], str]) -> None:
+    name = unique("in")
+    source = topics(name, schema="user string")
+
+    @pipeline(source, to=to_topic(unique("out"), key="nobody"))
+    def wrong_key(rows: "DataFrame") -> "DataFrame":
+        return rows
+
+    @pipeline(source, to=to_console())
+    def wrong_column(rows: "DataFrame") -> "DataFrame":
+        return rows.select("pag")
+
+    @pipeline(topics(name, schema="user strong"), to=to_console())
+    def wrong_schema(rows: "DataFrame") -> "DataFrame":
+        return rows
+
+    @pipeline(source, to=to_console())
+    def no_frame(rows: "DataFrame") -> "DataFrame":
+        return None  # type: ignore[return-value]
+
+    def complaint(which: object) -> str:
+        with pytest.raises(PipelineError) as caught:
+            run_once(Target("file", (which,), ()))  # type: ignore[arg-type]
+        return str(caught.value)
+
+    assert complaint(wrong_key).startswith(f"Topic {name} does not exist; see")
+    create_topic(bootstrap, name, 1)
+    assert (
+        complaint(wrong_key)
+        == "Pipeline wrong_key cannot start: the key nobody is not a column; there are user, record."
+    )
+    assert "wrong_column cannot start: A column, variable, or function parameter with name `pag`" in complaint(
+        wrong_column
+    )
+    assert complaint(wrong_schema).startswith(f"The schema of {name} cannot be read, write it as in")
+    assert complaint(no_frame) == "Pipeline no_frame must return a DataFrame, and returned NoneType."
+
+
+@pytest.mark.spark
+def test_a_changed_aggregate_needs_a_new_checkpoint(
+    run_once: Runner, bootstrap: str, unique: Callable[[str], str]
+) -> None:
+    name, out = unique("in"), unique("out")
+    create_topic(bootstrap, name, 1)
+    source = topics(name, schema="word string, number int")
+
+    def counted_by(column: str) -> Target:
+        job = pipeline(source, to=to_topic(out, mode="update"), name="job")(lambda rows: rows.groupBy(column).count())
+        return Target("file", (job,), ())
+
+    produce(bootstrap, name, [b'{"word": "a", "number": 1}'])
+    run_once(counted_by("word"))
+    produce(bootstrap, name, [b'{"word": "a", "number": 1}'])
+    with pytest.raises(PipelineError, match="Pipeline job failed: the checkpoint was written by another query"):
+        run_once(counted_by("number"))
+    run_once(counted_by("word"))
+    assert [row["count"] for row in read_json(bootstrap, out)] == [1, 2]
