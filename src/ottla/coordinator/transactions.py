@@ -99,9 +99,9 @@ class TransactionCoordinator:
             shell.perform_all(partial(shell.core.expire, shell.now()))
         self._schedule_expiry()
 
-    async def locate(self, transactional_id: str) -> None:
-        """Make sure that this broker coordinates an id, creating the topic of transactions for the very first one."""
-        await self._shells.locate(transactional_id, self._controller.create_transaction_topic)
+    async def locate(self, transactional_id: str) -> int:
+        """The broker that coordinates an id. The topic of transactions is created for the very first one."""
+        return await self._shells.locate(transactional_id, self._controller.create_transaction_topic)
 
     # Commands
 

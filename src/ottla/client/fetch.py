@@ -1,0 +1,114 @@
+"""Reading one partition: a fetch at a time, with the next one under way while the caller works on the last."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ottla.client.client import Client
+from ottla.client.failures import check
+from ottla.client.offsets import READ_UNCOMMITTED
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
+from ottla.wire.api.fetch import (
+    AbortedTransaction,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+
+_NAMED_FETCH = 12
+"""The last version that names topics instead of their ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    isolation: int = READ_UNCOMMITTED
+    max_bytes: int = 4 << 20
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+
+
+class Fetched(NamedTuple):
+    """The answer for one partition. `records` are whole batches and perhaps the beginning of one more."""
+
+    fetch_offset: int
+    records: memoryview
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: Sequence[AbortedTransaction]
+
+
+class OffsetOutOfRange(KafkaError):  # noqa: N818 - the protocol's own name
+    """The offset is not in the log: retention has overtaken the reader, or the log was cut."""
+
+    def __init__(self, topic_partition: TopicPartition, offset: int) -> None:
+        super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} of {topic_partition} is out of range")
+        self.topic_partition = topic_partition
+        self.offset = offset
+
+
+class Fetcher:
+    """Fetches of one partition. One at a time: `begin` may send it early, `fetch` waits for its answer."""
+
+    def __init__(self, client: Client, topic_partition: TopicPartition, settings: FetchSettings) -> None:
+        self.topic_partition = topic_partition
+        self._client = client
+        self._settings = settings
+        self._pending: tuple[int, asyncio.Task[Fetched]] | None = None
+
+    def begin(self, offset: int) -> None:
+        """Send a fetch whose answer `fetch` will be asked for soon."""
+        self.cancel()
+        self._pending = offset, asyncio.ensure_future(self._fetch(offset))
+
+    def cancel(self) -> None:
+        if self._pending is not None:
+            self._pending[1].cancel()
+            self._pending = None
+
+    async def fetch(self, offset: int) -> Fetched:
+        """What lies at an offset; empty when nothing does and none came for a while. Retries while leaders move."""
+        if self._pending is not None and self._pending[0] == offset:
+            (_, task), self._pending = self._pending, None
+            return await task
+        self.cancel()
+        return await self._fetch(offset)
+
+    async def _fetch(self, offset: int) -> Fetched:
+        name = self.topic_partition
+        return await self._client.retry(f"fetch of {name} at {offset}", lambda: self._attempt(offset), [name.topic])
+
+    async def _attempt(self, offset: int) -> Fetched:
+        topic, partition = self.topic_partition
+        node_id = await self._client.leader(self.topic_partition)
+        settings = self._settings
+        wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=settings.max_bytes)
+        request = FetchRequest(
+            max_wait_ms=settings.max_wait_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.max_bytes,
+            isolation_level=settings.isolation,
+            session_epoch=-1,
+            topics=[FetchTopic(topic=topic, partitions=[wanted])],
+        )
+        reply = await self._client.call(node_id, request, FetchResponse, highest=_NAMED_FETCH)
+        check(reply.error_code, f"fetch of {self.topic_partition}")
+        return self._fetched(offset, reply.responses[0].partitions[0])
+
+    def _fetched(self, offset: int, answer: PartitionData) -> Fetched:
+        if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise OffsetOutOfRange(self.topic_partition, offset)
+        check(answer.error_code, f"fetch of {self.topic_partition} at {offset}")
+        records = answer.records if isinstance(answer.records, memoryview) else memoryview(b"")
+        return Fetched(
+            offset,
+            records,
+            answer.high_watermark,
+            answer.last_stable_offset,
+            answer.log_start_offset,
+            answer.aborted_transactions or (),
+        )
