@@ -23,7 +23,8 @@ def lead_without(
 ) -> list[tuple[TopicPartition, PartitionState]]:
     """The partitions that need another state because of brokers that are dead, or are `stopping`, and that state.
 
-    A broker that stops keeps what nobody else can take over, until it is dead.
+    A broker that stops keeps what nobody else can take over, until it is dead. So does one that has crashed and comes
+    back, which is not among the living yet.
     """
     return [
         (TopicPartition(topic.name, state.partition), wanted._replace(controller_epoch=image.controller_epoch))
@@ -52,15 +53,14 @@ def _partitions(image: ClusterImage) -> Iterator[tuple[TopicState, PartitionStat
 def _wanted(
     image: ClusterImage, state: PartitionState, allows_unclean: bool, stopping: Collection[int]
 ) -> PartitionState:
-    alive = [replica for replica in state.replicas if replica in image.brokers]
-    staying = [replica for replica in alive if replica not in stopping]
+    staying = [replica for replica in state.replicas if replica in image.brokers and replica not in stopping]
     if state.leader in staying:
         return _without_dead(state, staying)
     candidates = [replica for replica in staying if replica in state.isr]
     if candidates:
         return _led(state, candidates[0], tuple(replica for replica in state.isr if replica in candidates))
-    if state.leader in alive:
-        return state  # It stops, and nobody can take over: it leads until it is gone.
+    if state.leader in stopping:
+        return state  # Nobody can take over: it leads until it is gone.
     if allows_unclean and staying:
         return _led(state, staying[0], (staying[0],))
     return state if state.leader == NO_LEADER else _led(state, NO_LEADER, state.isr)

@@ -140,16 +140,16 @@ class Partition:
 
     def lead(self, leader_epoch: int, followers: Followers | None = None) -> None:
         """Become the leader of an epoch, which begins where the log ends."""
-        self.leads = True
+        led, self.leads = self.leads, True
         self.leader_epoch = leader_epoch
         self.followers = followers
         self._epoch_start = self.log.end_offset
         self.log.assign_epoch(leader_epoch, self.log.end_offset)
-        if followers is None:
+        if followers is not None:
+            self.commit()
+        elif not led:
             # The only replica is this one, so all that it has is committed.
             self._advance(self.log.end_offset, 0)
-        else:
-            self.commit()
 
     def follow(self, leader_epoch: int) -> None:
         """Another broker leads from now on. Who waits here has to ask there."""
