@@ -38,7 +38,7 @@ async def _write(broker: Broker, wanted: WritableTxnMarker) -> WritableTxnMarker
         if len(errors) == len(partitions):
             done.set_result(None)
 
-    broker.markers.write(
+    broker.markers.write_here(
         EndTransactionMarker(
             wanted.producer_id, wanted.producer_epoch, wanted.coordinator_epoch, wanted.transaction_result
         ),

@@ -18,6 +18,7 @@ from ottla.config.topic import topic_config
 from ottla.controller.controller import Controller
 from ottla.controller.duties import ControllerDuties
 from ottla.controller.membership import BrokerIdTakenError, ensure_cluster_id, register, seek_controller_seat
+from ottla.controller.peers import Peers
 from ottla.coordinator.groups import GroupCoordinator
 from ottla.coordinator.markers import Markers
 from ottla.coordinator.producer_ids import ProducerIds
@@ -219,8 +220,11 @@ class BrokerServer:
         groups = GroupCoordinator(controller, replicas, store, world.clock)
         groups.start()
         self._closing.callback(groups.stop)
-        producer_ids, markers = ProducerIds(self._id, store), Markers(replicas, groups)
-        transactions = TransactionCoordinator(controller, replicas, producer_ids, markers, world.clock)
+        peers = Peers(controller)
+        self._closing.callback(peers.stop)
+        producer_ids, markers = ProducerIds(self._id, store), Markers(controller, replicas, groups, peers)
+        self._closing.callback(markers.stop)
+        transactions = TransactionCoordinator(controller, replicas, producer_ids, markers, peers, world.clock)
         transactions.start()
         self._closing.callback(transactions.stop)
         return Broker(
