@@ -145,11 +145,12 @@ class BrokerServer:
             raise StartupError(f"log directory {path} cannot be used: {error.strerror}.") from error
         self._closing.callback(self._close_directories)
         self._closing.callback(world.background.close)
-        store: Store = (
-            world.store()
-            if world.store is not None
-            else SqliteStore(f"{path}/{STORE_FILE}", world.clock, world.background, world.disk)
-        )
+        if world.store is not None:
+            store = world.store()
+        else:
+            shared = self._config.get("store.file")
+            file = f"{path}/{STORE_FILE}" if shared is None else str(shared)
+            store = SqliteStore(file, world.clock, world.background, world.disk)
         self._closing.push_async_callback(store.close)
         await store.start()
         return store
@@ -256,7 +257,7 @@ class BrokerServer:
                     "choose another port with --listen HOST:PORT."
                 ) from error
             self.addresses[listener.name] = address
-        patience = self._config.integer("zookeeper.session.timeout.ms") / 1000 + 1 if self._world.store else 0.0
+        patience = self._config.integer("zookeeper.session.timeout.ms") / 1000 + 1
         await register(store, self._id, self._registration(), patience)
         await broker.controller.refresh()
         listeners.start()
