@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from crc32c import crc32c
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_LEADER_EPOCH
 from ottla.records.format import ATTRIBUTES_AT
 from ottla.records.header import iter_headers
 
@@ -29,7 +30,10 @@ class Position(NamedTuple):
 
 
 def position(partition: Partition) -> Position:
-    return Position(partition.log.end_offset, partition.log.latest_epoch)
+    """The log's end. An epoch in which this broker led and nothing was written is none that the leader must know."""
+    log = partition.log
+    end = log.end_offset
+    return Position(end, log.epochs.epoch_at(end - 1) if end > log.log_start_offset else NO_LEADER_EPOCH)
 
 
 def take_over(partition: Partition, answer: PartitionData) -> int:
