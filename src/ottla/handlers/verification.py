@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log.verification import UNVERIFIED
 from ottla.model import Producer
 from ottla.records.format import ATTRIBUTES_AT, HEADER_SIZE, MAGIC, MAGIC_AT, TRANSACTIONAL_FLAG
 from ottla.records.header import read_header
@@ -37,6 +38,11 @@ def transactional_header(records: bytes | memoryview | None) -> BatchHeader | No
     if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
         return None
     return read_header(records) if records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_FLAG else None
+
+
+def is_wanted(broker: Broker, *, adds: bool) -> bool:
+    """Whether the coordinator is to be asked. Who adds partitions asks in any case."""
+    return adds or broker.config.boolean("transaction.partition.verification.enable")
 
 
 class Verification:
@@ -68,9 +74,13 @@ class Verification:
         return self._verdicts.get(partition)
 
     def _begin(self, partition: TopicPartition, header: BatchHeader) -> None:
+        adds = self._api_version >= _PRODUCE_ADDS
+        if not is_wanted(self._broker, adds=adds):
+            self._verdicts[partition] = Admission(UNVERIFIED)
+            return
         try:
             guard = self._broker.replicas.leader_of(*partition).begin_verification(
-                self._producer, header.base_sequence, supports_epoch_bump=self._api_version >= _PRODUCE_ADDS
+                self._producer, header.base_sequence, supports_epoch_bump=adds
             )
         except KafkaError as error:
             self._verdicts[partition] = error
