@@ -12,8 +12,12 @@ SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "log.roll.ms": "5000",
+    "log.cleaner.backoff.ms": "500",
+    "log.cleaner.min.cleanable.ratio": "0.01",
 }
-"""Members that are gone and transactions that are too old are noticed quickly."""
+"""Members that are gone and transactions that are too old are noticed quickly. Transactions run over the ends of
+segments, and what the coordinators write is compacted while they write more."""
 
 _KAFKA_SETTINGS = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "300"}
 """A node that was killed is let in again when its own session of before has ended."""

@@ -182,7 +182,9 @@ class Copier:
         self._rewind = False
         assignment = self._consumer.assignment()
         for place in self._consumer.committed(assignment, timeout=_CALL_TIMEOUT):
-            self._consumer.seek(TopicPartition(place.topic, place.partition, max(place.offset, 0)))
+            if place.offset < 0:
+                raise KafkaException(KafkaError(KafkaError._NO_OFFSET))
+            self._consumer.seek(place)
 
     def _assigned(self, _: Any, partitions: list[Any]) -> None:
         say(f"assigned {sorted(it.partition for it in partitions)}")

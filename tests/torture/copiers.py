@@ -60,13 +60,15 @@ class Slot:
 
     def leave(self) -> None:
         """SIGTERM, and no mercy for one that does not listen."""
-        if self._process is None:
-            return
-        self._process.send_signal(signal.SIGCONT)
-        self._process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_STOP_TIMEOUT)
+        self.terminate()
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_STOP_TIMEOUT)
         self.kill()
+
+    def terminate(self) -> None:
+        self._signal(signal.SIGCONT)
+        self._signal(signal.SIGTERM)
 
     def pause(self) -> None:
         self._signal(signal.SIGSTOP)

@@ -62,8 +62,9 @@ def dump_log(data_dir: Path, topics: Iterable[str]) -> list[str]:
 
 
 def _complaints(topic: str, files: list[Path]) -> list[str]:
-    tool = ["java", "-cp", f"{os.environ['KAFKA_JARS']}/*", "org.apache.kafka.tools.DumpLogSegments"]
-    command = [*tool, _DECODERS.get(topic, "--deep-iteration"), "--files", ",".join(map(str, files))]
+    java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{os.environ['KAFKA_JARS']}/*"]
+    tool = ["org.apache.kafka.tools.DumpLogSegments", _DECODERS.get(topic, "--deep-iteration")]
+    command = [*java, *tool, "--files", ",".join(map(str, files))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     lines = (done.stdout + done.stderr).splitlines()
     found = [line for line in lines if any(sign in line for sign in _COMPLAINTS)]

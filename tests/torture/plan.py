@@ -28,3 +28,18 @@ class Plan:
     def strategy(self) -> str:
         """Both ways to rebalance get their turn; Kafka's tool starts with the eager one, and a group needs one way."""
         return "range" if self.kafka_copiers or self.seed % 2 else "cooperative-sticky"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    run: str
+    """The group of the copiers, and how topics and transactional ids begin."""
+    bootstrap: str
+
+    @property
+    def input(self) -> str:
+        return f"{self.run}-input"
+
+    @property
+    def output(self) -> str:
+        return f"{self.run}-output"

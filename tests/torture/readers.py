@@ -23,6 +23,7 @@ def read(bootstrap: str, topic: str, partitions: int, *, committed: bool) -> dic
             "isolation.level": "read_committed" if committed else "read_uncommitted",
             "enable.partition.eof": True,
             "enable.auto.commit": False,
+            "fetch.wait.max.ms": 20,
         }
     )
     found: dict[int, list[Record]] = {partition: [] for partition in range(partitions)}

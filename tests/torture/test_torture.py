@@ -9,7 +9,7 @@ import pytest
 from tests.compat.processes import BrokerProcess
 from tests.torture.brokers import ottla
 from tests.torture.plan import Plan
-from tests.torture.run import Outcome, Run
+from tests.torture.run import Run
 from tests.torture.schedule import Kind
 
 pytestmark = pytest.mark.slow
@@ -26,13 +26,9 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     print(process.log())
 
 
-def run(plan: Plan, broker: BrokerProcess, directory: Path) -> Outcome:
-    return Run(plan, broker.bootstrap_servers, broker, directory, print).run()
-
-
 def test_copiers_that_are_killed_copy_every_record_exactly_once(broker: BrokerProcess, tmp_path: Path) -> None:
-    plan = replace(QUICK, seed=20, seconds=7, copiers=3, partitions=4, fault_every=1)
-    outcome = run(plan, broker, tmp_path)
+    plan = replace(QUICK, seed=20, seconds=6, copiers=3, partitions=4, fault_every=0.8)
+    outcome = Run(plan, broker.bootstrap_servers, broker, tmp_path, print).run()
     assert outcome.findings == []
     assert set(outcome.faults) == set(Kind)
     assert outcome.committed == outcome.produced > 1000
@@ -43,6 +39,6 @@ def test_copiers_that_are_killed_copy_every_record_exactly_once(broker: BrokerPr
 def test_offsets_beside_the_transaction_are_found_out(broker: BrokerProcess, tmp_path: Path) -> None:
     """The same run has to fail when the copiers make the mistake that transactions are there to prevent."""
     plan = replace(QUICK, seed=21, seconds=2, copiers=1, partitions=2, abort_share=0.5, offsets_outside=True)
-    findings = run(plan, broker, tmp_path).findings
+    findings = Run(plan, broker.bootstrap_servers, None, tmp_path, print).run().findings
     assert findings
     assert all(" missing: " in finding for finding in findings), findings

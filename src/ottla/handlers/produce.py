@@ -46,8 +46,7 @@ def handle(broker: Broker, context: Context, request: ProduceRequest) -> Reply:
     if request.transactional_id is None:
         refusal = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transaction without its id")
         return _append_all(broker, context, request, lambda _: refusal)
-    known = {partition: header for partition, header in batches.items() if header.has_producer_id}
-    verification = Verification(broker, context.api_version, request.transactional_id, known)
+    verification = Verification(broker, context.api_version, request.transactional_id, batches)
     if verification.pending:
         _keep_records(request)
         return _append_when_verified(broker, context, request, verification)

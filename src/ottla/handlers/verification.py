@@ -46,7 +46,7 @@ def is_wanted(broker: Broker, *, adds: bool) -> bool:
 
 
 class Verification:
-    """The batches of one Produce request that are parts of a transaction."""
+    """The batches of one Produce request that are parts of a transaction; at least one."""
 
     def __init__(
         self, broker: Broker, api_version: int, transactional_id: str, batches: Mapping[TopicPartition, BatchHeader]
@@ -61,9 +61,9 @@ class Verification:
             refusal = KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "one request with batches of several producers")
             self._verdicts = dict.fromkeys(batches, refusal)
             return
-        for self._producer in producers:
-            for partition, header in batches.items():
-                self._begin(partition, header)
+        [self._producer] = producers
+        for partition, header in batches.items():
+            self._begin(partition, header)
 
     @property
     def pending(self) -> bool:
