@@ -9,6 +9,7 @@ from typing import Any
 from ottla.config.broker import BrokerConfig
 from ottla.controller.controller import Controller
 from ottla.controller.membership import ensure_cluster_id, register, seek_controller_seat
+from ottla.controller.peers import Peers
 from ottla.coordinator.groups import GroupCoordinator
 from ottla.coordinator.markers import Markers
 from ottla.coordinator.producer_ids import ProducerIds
@@ -51,11 +52,13 @@ class Broker:
         self.directory = open_directory(machine.path / "logs", machine.disk, machine.clock)
         self.replicas = Replicas(1, [self.directory], machine.clock, self.background)
         self.groups = GroupCoordinator(self.controller, self.replicas, self.store, machine.clock)
+        peers = Peers(self.controller)
         self.transactions = TransactionCoordinator(
             self.controller,
             self.replicas,
             ProducerIds(1, self.store),
-            Markers(self.replicas, self.groups),
+            Markers(self.controller, self.replicas, self.groups, peers),
+            peers,
             machine.clock,
         )
 

@@ -167,7 +167,7 @@ async def test_after_a_failed_sync_the_recovery_point_stays(tmp_path: Path) -> N
 async def test_a_failed_sync_wakes_those_who_wait_for_data(tmp_path: Path) -> None:
     world = PartitionWorld(tmp_path, SYNC_EACH)
     woken = asyncio.Event()
-    DataWaiter(world.clock, [world.partition], 1, 60, woken.set)
+    DataWaiter(world.clock, [world.partition.waiters], 1, 60, woken.set)
     world.disk.break_("sync", ".log")
     appended = world.partition.append(batch())
     await settle()
@@ -181,7 +181,7 @@ async def test_a_fetch_waits_for_its_bytes_not_for_any_sync(tmp_path: Path) -> N
     world.partition.append(batch(bytes(10_000)))
     await settle()
     woken = asyncio.Event()
-    DataWaiter(world.clock, [world.partition], 300, 60, woken.set)
+    DataWaiter(world.clock, [world.partition.waiters], 300, 60, woken.set)
     for _ in range(3):
         assert not woken.is_set()
         world.partition.append(batch(bytes(40)))
@@ -395,7 +395,8 @@ async def test_after_a_restart_everything_that_is_left_is_committed(tmp_path: Pa
     kill(world.directory)
     directory = open_directory(tmp_path, world.disk, world.clock)
     reopened = directory.logs[world.partition.topic_partition]
-    partition = Partition(TOPIC_ID, reopened, settings(), 1, world.clock, world.background)
+    partition = Partition(TOPIC_ID, reopened, settings(), world.clock, world.background)
+    partition.lead(1)
     assert partition.high_watermark == 2
     assert values(visible(partition)) == [b"a", b"b"]
     assert partition.append(batch(b"c")).base_offset == 2

@@ -12,7 +12,9 @@ class Poll:
     def __init__(self, *worlds: PartitionWorld, missing: int = 1, timeout: float = 0.5) -> None:
         self.calls = 0
         self.partitions = [world.partition for world in worlds]
-        self.waiter = DataWaiter(worlds[0].clock, self.partitions, missing, timeout, self._called)
+        self.waiter = DataWaiter(
+            worlds[0].clock, [it.waiters for it in self.partitions], missing, timeout, self._called
+        )
 
     def _called(self) -> None:
         self.calls += 1

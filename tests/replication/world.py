@@ -209,7 +209,8 @@ class PartitionWorld:
         self.directory = open_directory(path, self.disk, self.clock, overrides)
         config = settings(overrides)
         self.log = self.directory.create_log(CLICKS, TOPIC_ID, log_config(config))
-        self.partition = Partition(TOPIC_ID, self.log, config, 0, self.clock, self.background)
+        self.partition = Partition(TOPIC_ID, self.log, config, self.clock, self.background)
+        self.partition.lead(0)
 
     def configure(self, **overrides: str) -> None:
         """Keys with `_` for `.`."""

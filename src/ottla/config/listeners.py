@@ -117,3 +117,18 @@ def _client_listeners(config: BrokerConfig, key: str, members: tuple[str, ...]) 
     if not kept:
         raise ConfigError(key, text, "all of them are the controller's, none is left for clients")
     return kept
+
+
+def inter_broker_listener(config: BrokerConfig) -> str:
+    """The listener through which brokers talk to each other: the one that is named, or the first of its protocol."""
+    name = config.get("inter.broker.listener.name")
+    listeners = broker_listeners(config)
+    if isinstance(name, str):
+        if name.upper() not in {listener.name for listener in listeners}:
+            raise ConfigError("inter.broker.listener.name", name, f"listeners has no listener {name.upper()}")
+        return name.upper()
+    protocol = config.string("security.inter.broker.protocol")
+    for listener in listeners:
+        if listener.protocol == protocol:
+            return listener.name
+    raise ConfigError("security.inter.broker.protocol", protocol, "no listener has this protocol")

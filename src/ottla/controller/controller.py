@@ -16,12 +16,17 @@ from ottla.cluster.adoption import adopt_topics, begin_new_epochs
 from ottla.cluster.configs import replace_configs
 from ottla.cluster.elections import ElectionType, elect_leader
 from ottla.cluster.image import IMAGE_PREFIXES, ClusterImage, Entity, TopicState
-from ottla.cluster.znodes import InvalidZnodeError
+from ottla.cluster.znodes import (
+    InvalidZnodeError,
+    PartitionStateZnode,
+    encode_partition_state,
+    partition_state_path,
+)
 from ottla.config.definition import ConfigError
 from ottla.config.topic import validate_topic_overrides
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicId, TopicPartition
-from ottla.store.interface import Op, Store, StoreConflictError, StoreError
+from ottla.store.interface import Op, Set, Store, StoreConflictError, StoreError
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
@@ -42,7 +47,7 @@ class Controller:
         self.image = ClusterImage()
         self.config = config
         """In effect now: the static settings under the dynamic ones of the image."""
-        self._broker_id = broker_id
+        self.broker_id = broker_id
         self._store = store
         self._random_bytes = random_bytes
         self._listeners: list[Callable[[ClusterImage, BrokerConfig], None]] = []
@@ -75,10 +80,13 @@ class Controller:
         """A change may come while an earlier one is read, and too late to be part of it: then read once more."""
         while self._behind:
             self._behind = False
-            try:
-                await self.refresh()
-            except (StoreError, InvalidZnodeError) as error:
-                log.error("the cluster's state cannot be read, the last known one stays in force: %s", error)
+            await self._refresh_quietly()
+
+    async def _refresh_quietly(self) -> None:
+        try:
+            await self.refresh()
+        except (StoreError, InvalidZnodeError) as error:
+            log.error("the cluster's state cannot be read, the last known one stays in force: %s", error)
 
     async def refresh(self) -> None:
         changes = await self._store.read_changes(self.image.revision, *IMAGE_PREFIXES)
@@ -90,8 +98,8 @@ class Controller:
             listener(self.image, self.config)
 
     def _apply_dynamic_settings(self, before: ClusterImage) -> None:
-        mine, everyone = self.image.broker_config(self._broker_id), self.image.default_broker_config()
-        if mine is before.broker_config(self._broker_id) and everyone is before.default_broker_config():
+        mine, everyone = self.image.broker_config(self.broker_id), self.image.default_broker_config()
+        if mine is before.broker_config(self.broker_id) and everyone is before.default_broker_config():
             return
         self.config = self.config.with_dynamic(mine, everyone)
         for warning in self.config.warnings:
@@ -188,6 +196,19 @@ class Controller:
 
         await self._decide(decide, commit=not validate_only)
 
+    async def alter_isr(self, partition: TopicPartition, leader_epoch: int, isr: Sequence[int], version: int) -> None:
+        """What a leader asks for: other in-sync replicas, if nobody has changed the partition's state meanwhile."""
+        state = PartitionStateZnode(self.broker_id, leader_epoch, tuple(isr), self.image.controller_epoch)
+        write = Set(partition_state_path(*partition), encode_partition_state(state), version)
+        try:
+            await self._store.commit([write])
+        except StoreConflictError as error:
+            await self._refresh_quietly()
+            raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, str(error)) from error
+        except StoreError as error:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+        await self._refresh_quietly()
+
     async def elect_leader(self, topic_partition: TopicPartition, election: ElectionType) -> None:
         await self._decide(lambda image: elect_leader(image, topic_partition, election))
 
@@ -195,10 +216,10 @@ class Controller:
         """Take over the topics of logs that were there before the store was."""
         if found:
             log.info("the store is new; it learns %d topics from the logs", len(found))
-            await self._decide(lambda image: (adopt_topics(image, self._broker_id, found), None))
+            await self._decide(lambda image: (adopt_topics(image, self.broker_id, found), None))
 
     async def begin_new_epochs(self) -> None:
-        await self._decide(lambda image: (begin_new_epochs(image, self._broker_id), None))
+        await self._decide(lambda image: (begin_new_epochs(image, self.broker_id), None))
 
     async def _decide(self, decision: Decision[T], *, commit: bool = True) -> T:
         """Decide on the image and write the decision; on the way out this broker has already acted on it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -42,13 +43,22 @@ async def ensure_cluster_id(store: Store, random_bytes: Callable[[int], bytes], 
     return znodes.decode_cluster_id(node.data), False
 
 
-async def register(store: Store, broker_id: int, broker: znodes.BrokerZnode) -> None:
-    try:
-        await store.commit(register_broker(broker_id, broker))
-    except StoreConflictError:
-        raise BrokerIdTakenError(
-            f"A broker with id {broker_id} is already running in this cluster; set another node.id."
-        ) from None
+async def register(store: Store, broker_id: int, broker: znodes.BrokerZnode, patience: float = 0.0) -> None:
+    """Join. After a crash the broker's former session may outlive it a little, so the id is waited for."""
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + patience
+    while True:
+        try:
+            await store.commit(register_broker(broker_id, broker))
+        except StoreConflictError:
+            if loop.time() >= give_up:
+                raise BrokerIdTakenError(
+                    f"A broker with id {broker_id} is already running in this cluster; set another node.id."
+                ) from None
+            log.info("waiting for the former session of broker %d to end", broker_id)
+            await asyncio.sleep(min(1.0, patience))
+        else:
+            return
 
 
 async def seek_controller_seat(controller: Controller, store: Store, broker_id: int, clock: Clock) -> None:

@@ -125,9 +125,9 @@ class GroupCoordinator:
             shell.perform_all(partial(shell.core.expire_offsets, shell.now()))
         self._schedule_expiry()
 
-    async def locate(self, group_id: str) -> None:
-        """Make sure that this broker coordinates a group, creating the offsets topic for the very first one."""
-        await self._shells.locate(group_id, self._controller.create_offsets_topic)
+    async def locate(self, group_id: str) -> int:
+        """The broker that coordinates a group. The offsets topic is created for the very first one."""
+        return await self._shells.locate(group_id, self._controller.create_offsets_topic)
 
     def partition_of(self, group_id: str) -> TopicPartition:
         """Where the offsets of a group are. Raises KafkaError while there is no such place."""

@@ -1,34 +1,77 @@
-"""Ends of transactions, written into the partitions that this broker leads."""
+"""Ends of transactions, written into partitions: by this broker where it leads them, by others where they do."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.client.failures import ClientError
+from ottla.cluster.znodes import NO_LEADER
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import GROUP_OFFSETS_TOPIC, TopicPartition
+from ottla.wire.api.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 
 if TYPE_CHECKING:
+    from ottla.controller.controller import Controller
+    from ottla.controller.peers import Peers
     from ottla.coordinator.groups import GroupCoordinator
     from ottla.records.control import EndTransactionMarker
     from ottla.replication.replicas import Replicas
 
+Report = Callable[[TopicPartition, ErrorCode], None]
+"""Told of each partition, once, how it went: now, or as soon as it is certain."""
+
 
 class Markers:
-    def __init__(self, replicas: Replicas, groups: GroupCoordinator) -> None:
+    def __init__(self, controller: Controller, replicas: Replicas, groups: GroupCoordinator, peers: Peers) -> None:
+        self._controller = controller
         self._replicas = replicas
         self._groups = groups
+        self._peers = peers
+        self._sending: set[asyncio.Task[None]] = set()
+
+    def stop(self) -> None:
+        for task in self._sending:
+            task.cancel()
 
     def write(
         self,
         marker: EndTransactionMarker,
         transaction_version: int,
         partitions: Iterable[TopicPartition],
-        report: Callable[[TopicPartition, ErrorCode], None],
+        report: Report,
     ) -> None:
-        """Say of each partition, once, how it went: now, or as soon as it is certain."""
+        """Write wherever the leaders are."""
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for partition in partitions:
+            state = self._controller.image.partition(*partition)
+            if state is None:
+                report(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            elif state.leader == NO_LEADER:
+                report(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            else:
+                by_leader.setdefault(state.leader, []).append(partition)
+        self.write_here(marker, transaction_version, by_leader.pop(self._controller.broker_id, ()), report)
+        for leader, led in by_leader.items():
+            task = asyncio.ensure_future(self._send(leader, marker, transaction_version, led, report))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+
+    def write_here(
+        self,
+        marker: EndTransactionMarker,
+        transaction_version: int,
+        partitions: Iterable[TopicPartition],
+        report: Report,
+    ) -> None:
+        """Write as the leader."""
         for partition in partitions:
             try:
                 wait = self._append(marker, transaction_version, partition)
@@ -48,9 +91,48 @@ class Markers:
             return self._groups.end_transaction(partition.partition, marker, transaction_version)
         return leader.append_marker(marker, transaction_version)
 
+    async def _send(
+        self,
+        leader: int,
+        marker: EndTransactionMarker,
+        transaction_version: int,
+        partitions: Collection[TopicPartition],
+        report: Report,
+    ) -> None:
+        try:
+            response = await self._peers.call(
+                leader, _request(marker, transaction_version, partitions), WriteTxnMarkersResponse
+            )
+            answers = {
+                TopicPartition(topic.name, result.partition_index): ErrorCode(result.error_code)
+                for answer in response.markers
+                for topic in answer.topics
+                for result in topic.partitions
+            }
+        except ClientError:
+            answers = {}
+        for partition in partitions:
+            # No answer: perhaps it was written, and writing it again does no harm.
+            report(partition, answers.get(partition, ErrorCode.NETWORK_EXCEPTION))
 
-def _report_later(
-    report: Callable[[TopicPartition, ErrorCode], None], partition: TopicPartition, done: asyncio.Future[None]
-) -> None:
+
+def _request(
+    marker: EndTransactionMarker, transaction_version: int, partitions: Iterable[TopicPartition]
+) -> WriteTxnMarkersRequest:
+    topics: dict[str, WritableTxnMarkerTopic] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, WritableTxnMarkerTopic(name=topic)).partition_indexes.append(index)
+    wanted = WritableTxnMarker(
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        transaction_result=marker.committed,
+        topics=list(topics.values()),
+        coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=transaction_version,
+    )
+    return WriteTxnMarkersRequest(markers=[wanted])
+
+
+def _report_later(report: Report, partition: TopicPartition, done: asyncio.Future[None]) -> None:
     error = done.exception()
     report(partition, error.code if isinstance(error, KafkaError) else ErrorCode.NONE)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
+from ottla.cluster.znodes import NO_LEADER
 from ottla.coordinator.shell import CoreT, Shell
 from ottla.core.placement import partition_for
 from ottla.errors import ErrorCode, KafkaError
@@ -101,16 +102,18 @@ class Shells(Generic[CoreT]):
 
     # Finding a key
 
-    async def locate(self, key: str, create_topic: Callable[[], Awaitable[None]]) -> None:
-        """Make sure that this broker coordinates a key, creating the topic for the very first one."""
+    async def locate(self, key: str, create_topic: Callable[[], Awaitable[None]]) -> int:
+        """The broker that coordinates a key. The topic is created for the very first one. Raises KafkaError."""
         if self.topic not in self._controller.image.topics:
             try:
                 await create_topic()
             except KafkaError as error:
                 if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
-        if self.partition_of(key) not in self._shells:
+        state = self._controller.image.partition(self.topic, self.partition_of(key))
+        if state is None or state.leader == NO_LEADER:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return state.leader
 
     def partition_of(self, key: str) -> int:
         topic = self._controller.image.topics.get(self.topic)

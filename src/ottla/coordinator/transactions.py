@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from ottla.client.failures import ClientError
 from ottla.coordinator.journal import PartitionJournal, decode_batch
 from ottla.coordinator.shell import Shell
 from ottla.coordinator.shells import Shells
@@ -18,11 +19,18 @@ from ottla.txn.commands import PROTOCOL_2, AddPartitions
 from ottla.txn.coordinator import TxnCore
 from ottla.txn.parameters import TxnParameters
 from ottla.txn.records import decode, encode
+from ottla.wire.api.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 
 if TYPE_CHECKING:
     from ottla.cluster.image import ClusterImage
     from ottla.config.broker import BrokerConfig
     from ottla.controller.controller import Controller
+    from ottla.controller.peers import Peers
     from ottla.coordinator.markers import Markers
     from ottla.coordinator.producer_ids import ProducerIds
     from ottla.env.clock import Clock, Timer
@@ -45,9 +53,16 @@ if TYPE_CHECKING:
 
 class TransactionCoordinator:
     def __init__(
-        self, controller: Controller, replicas: Replicas, producer_ids: ProducerIds, markers: Markers, clock: Clock
+        self,
+        controller: Controller,
+        replicas: Replicas,
+        producer_ids: ProducerIds,
+        markers: Markers,
+        peers: Peers,
+        clock: Clock,
     ) -> None:
         self._controller = controller
+        self._peers = peers
         self._producer_ids = producer_ids
         self._markers = markers
         self._clock = clock
@@ -99,9 +114,9 @@ class TransactionCoordinator:
             shell.perform_all(partial(shell.core.expire, shell.now()))
         self._schedule_expiry()
 
-    async def locate(self, transactional_id: str) -> None:
-        """Make sure that this broker coordinates an id, creating the topic of transactions for the very first one."""
-        await self._shells.locate(transactional_id, self._controller.create_transaction_topic)
+    async def locate(self, transactional_id: str) -> int:
+        """The broker that coordinates an id. The topic of transactions is created for the very first one."""
+        return await self._shells.locate(transactional_id, self._controller.create_transaction_topic)
 
     # Commands
 
@@ -140,16 +155,52 @@ class TransactionCoordinator:
         give_up = self._clock.monotonic() + config.integer("add.partitions.to.txn.retry.backoff.max.ms") / 1000
         command = AddPartitions(transactional_id, producer, partitions, PROTOCOL_2)
         while True:
-            try:
-                errors = (await self.add_partitions(command)).errors if add else self.verify_partitions(command)
-            except KafkaError as error:
-                errors = (error.code,) * len(partitions)
+            errors = await self._ask(command, add)
             if ErrorCode.CONCURRENT_TRANSACTIONS not in errors or not add or self._clock.monotonic() >= give_up:
                 break
             await self._pause(pause)
         return {
             partition: error for partition, error in zip(partitions, errors, strict=True) if error is not ErrorCode.NONE
         }
+
+    async def _ask(self, command: AddPartitions, add: bool) -> Sequence[ErrorCode]:
+        """Ask the coordinator of a transaction, which may be another broker."""
+        try:
+            coordinator = await self.locate(command.transactional_id)
+            if coordinator != self._controller.broker_id:
+                return await self._ask_peer(coordinator, command, add)
+            return (await self.add_partitions(command)).errors if add else self.verify_partitions(command)
+        except KafkaError as error:
+            return (error.code,) * len(command.partitions)
+        except ClientError:
+            return (ErrorCode.NETWORK_EXCEPTION,) * len(command.partitions)
+
+    async def _ask_peer(self, coordinator: int, command: AddPartitions, add: bool) -> Sequence[ErrorCode]:
+        topics: dict[str, AddPartitionsToTxnTopic] = {}
+        for topic, index in command.partitions:
+            topics.setdefault(topic, AddPartitionsToTxnTopic(name=topic)).partitions.append(index)
+        transaction = AddPartitionsToTxnTransaction(
+            transactional_id=command.transactional_id,
+            producer_id=command.producer.producer_id,
+            producer_epoch=command.producer.producer_epoch,
+            verify_only=not add,
+            topics=list(topics.values()),
+        )
+        response = await self._peers.call(
+            coordinator, AddPartitionsToTxnRequest(transactions=[transaction]), AddPartitionsToTxnResponse
+        )
+        if response.error_code:
+            raise KafkaError(ErrorCode(response.error_code))
+        answers = {
+            (topic.name, result.partition_index): ErrorCode(result.partition_error_code)
+            for answer in response.results_by_transaction
+            for topic in answer.topic_results
+            for result in topic.results_by_partition
+        }
+        return [
+            answers.get((partition.topic, partition.partition), ErrorCode.UNKNOWN_SERVER_ERROR)
+            for partition in command.partitions
+        ]
 
     async def _pause(self, seconds: float) -> None:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -17,17 +17,12 @@ class Endpoint(NamedTuple):
 
 def endpoints(broker: Broker, context: Context) -> list[Endpoint]:
     """Every live broker that has the client's listener."""
-    found = (_endpoint(broker, context, broker_id) for broker_id in broker.controller.image.brokers)
-    return [endpoint for endpoint in found if endpoint is not None]
+    found = (endpoint(broker, context, broker_id) for broker_id in broker.controller.image.brokers)
+    return [node for node in found if node is not None]
 
 
-def own_endpoint(broker: Broker, context: Context) -> Endpoint:
-    found = _endpoint(broker, context, broker.id)
-    assert found is not None, "a broker always reaches itself"
-    return found
-
-
-def _endpoint(broker: Broker, context: Context, broker_id: int) -> Endpoint | None:
+def endpoint(broker: Broker, context: Context, broker_id: int) -> Endpoint | None:
+    """Where the client reaches a broker; None if that is not known."""
     state = broker.controller.image.brokers.get(broker_id)
     rack = None if state is None else state.rack
     if broker_id == broker.id and context.listener not in broker.advertised:

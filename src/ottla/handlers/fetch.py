@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ottla.env.network import FileSlice
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log.epochs import EpochStart
 from ottla.model import ISOLATION_LEVELS, READ_COMMITTED
 from ottla.replication.fetch_sessions import FetchPartition, FetchSession, Key
 from ottla.replication.waiting import DataWaiter, StableDataWaiter
-from ottla.wire.api.fetch import AbortedTransaction, FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from ottla.wire.api.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 
 if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Context, Reply
@@ -63,6 +71,7 @@ def _session(broker: Broker, context: Context, request: FetchRequest) -> FetchSe
             partition.fetch_offset,
             partition.partition_max_bytes,
             partition.current_leader_epoch,
+            partition.last_fetched_epoch,
         )
         for topic in request.topics
         for partition in topic.partitions
@@ -82,7 +91,9 @@ class Fetch:
         self._broker = broker
         self._request = request
         self._session = session
-        self._committed_only = request.isolation_level == READ_COMMITTED
+        self._replica = max(request.replica_id, request.replica_state.replica_id)
+        """The broker that follows, or -1 for a consumer."""
+        self._committed_only = request.isolation_level == READ_COMMITTED and self._replica < 0
         self._answers: list[tuple[FetchPartition, PartitionData]] = []
         self._partitions: list[Partition] = []
         self._size = 0
@@ -103,6 +114,8 @@ class Fetch:
         index = wanted.key[1]
         try:
             partition = find(self._broker, wanted)
+            if self._replica >= 0:
+                return self._read_as_follower(partition, wanted, room)
             records, aborted = self._read_records(partition, wanted, room)
         except KafkaError as error:
             self._failed = True
@@ -122,6 +135,26 @@ class Fetch:
             aborted_transactions=aborted,
             records=records,
         )
+
+    def _read_as_follower(self, partition: Partition, wanted: FetchPartition, room: int) -> PartitionData:
+        limit = min(wanted.max_bytes, room)
+        found = partition.read_as_follower(self._replica, wanted.fetch_offset, limit, wanted.last_fetched_epoch)
+        self._partitions.append(partition)
+        answer = PartitionData(
+            partition_index=wanted.key[1],
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=partition.log.log_start_offset,
+            aborted_transactions=None,
+            records=b"",
+        )
+        if isinstance(found, EpochStart):
+            self._failed = True
+            answer.diverging_epoch = EpochEndOffset(epoch=found.epoch, end_offset=found.start_offset)
+        elif found.file is not None and not (found.size > limit and self._size):
+            self._size += found.size
+            answer.records = FileSlice(found.file, found.position, found.size)
+        return answer
 
     def _read_records(
         self, partition: Partition, wanted: FetchPartition, room: int
@@ -144,7 +177,7 @@ class Fetch:
         session = self._session
         for wanted, answer in self._answers:
             has_records = bool(answer.records)
-            urgent = has_records or answer.error_code != 0
+            urgent = has_records or answer.error_code != 0 or answer.diverging_epoch.epoch >= 0
             if not session.has_news(wanted, answer.high_watermark, answer.log_start_offset, urgent):
                 continue
             key = wanted.key[0]
@@ -176,7 +209,8 @@ class Fetch:
             waiter: DataWaiter = StableDataWaiter(clock, self._partitions, seconds, look_again, self._has_enough)
         else:
             missing = self._request.min_bytes - self._size
-            waiter = DataWaiter(clock, self._partitions, missing, seconds, look_again)
+            waiting = [it.waiters if self._replica < 0 else it.follower_waiters for it in self._partitions]
+            waiter = DataWaiter(clock, waiting, missing, seconds, look_again)
         future.add_done_callback(lambda _: waiter.cancel())
         return future
 

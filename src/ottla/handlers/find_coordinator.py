@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.handlers.endpoints import own_endpoint
+from ottla.handlers.endpoints import endpoint
 from ottla.handlers.turns import in_turns
 from ottla.wire.api.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -42,12 +42,14 @@ async def handle(broker: Broker, context: Context, request: FindCoordinatorReque
 async def _find(broker: Broker, context: Context, key_type: int, key: str) -> Coordinator:
     try:
         if key_type == _GROUP:
-            await broker.groups.locate(key)
+            leader = await broker.groups.locate(key)
         elif key_type == _TRANSACTION:
-            await broker.transactions.locate(key)
+            leader = await broker.transactions.locate(key)
         else:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served")
+        node = endpoint(broker, context, leader)
+        if node is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"broker {leader} cannot be reached from here")
     except KafkaError as error:
         return Coordinator(key=key, node_id=-1, port=-1, error_code=error.code, error_message=error.message)
-    node = own_endpoint(broker, context)
     return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_message=None)

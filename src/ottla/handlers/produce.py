@@ -1,9 +1,9 @@
 """Produce (0), versions 3-13: append one batch to each partition named.
 
-acks=0 is answered with nothing, or by hanging up when something failed, since there is no reply to say so. With one
-in-sync replica, acks=1 and acks=all mean the same. Batches of transactions have to be
-verified first. Version 13 names topics by id. Versions 0-2 are advertised for old
-librdkafka's sake (KAFKA-18659) but refused, as Kafka does.
+acks=0 is answered with nothing, or by hanging up when something failed, since there is no reply to say so. acks=all
+waits for the in-sync replicas, at most for the timeout of the request. Batches of transactions have to be verified
+first. Version 13 names topics by id. Versions 0-2 are advertised for old librdkafka's sake (KAFKA-18659) but refused,
+as Kafka does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 Verdict: TypeAlias = "Callable[[TopicPartition], KafkaError | Admission | None]"
 """How the batch of a partition is appended: not at all, as part of a transaction, or by itself."""
 
-VALID_ACKS = (0, 1, -1)
+ACKS_ALL = -1
+VALID_ACKS = (0, 1, ACKS_ALL)
 _ADMIN_CLIENT = "__admin_client"
 """The client id that Kafka lets write to internal topics, for tools that repair them."""
 
@@ -108,10 +109,11 @@ def _append_topic(
         refusal = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
     elif name in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT:
         refusal = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker itself writes to {name}")
+    within = request.timeout_ms / 1000 if request.acks == ACKS_ALL else None
     answers = []
     for data in topic.partition_data:
         partition = TopicPartition(name or "", data.index)
-        answers.append(_append(broker, partition, data.records, refusal or verdict(partition), waits))
+        answers.append(_append(broker, partition, data.records, refusal or verdict(partition), within, waits))
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
 
@@ -128,6 +130,7 @@ def _append(
     topic_partition: TopicPartition,
     records: bytes | memoryview | None,
     verdict: KafkaError | Admission | None,
+    within: float | None,
     waits: list[asyncio.Future[None]],
 ) -> PartitionProduceResponse:
     topic, index = topic_partition
@@ -136,7 +139,7 @@ def _append(
             raise verdict
         if records is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "a partition without records")
-        appended = broker.replicas.leader_of(topic, index).append(memoryview(records), verdict)
+        appended = broker.replicas.leader_of(topic, index).append(memoryview(records), verdict, within)
     except KafkaError as error:
         return refused(index, error)
     answer = PartitionProduceResponse(

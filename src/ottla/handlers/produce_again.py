@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ottla.errors import KafkaError
 from ottla.handlers.context import Later
-from ottla.handlers.produce import VALID_ACKS, hang_up, refused
+from ottla.handlers.produce import ACKS_ALL, VALID_ACKS, hang_up, refused
 from ottla.handlers.verification import transactional_header
 from ottla.model import INTERNAL_TOPICS
 from ottla.wire.api import PRODUCE
@@ -68,16 +68,25 @@ class _Shape:
         "topic",
         "topic_id",
         "unpack_from",
+        "within",
     )
 
     def __init__(
-        self, frame: memoryview, index_at: int, header: RequestHeader, topic: str, topic_id: TopicId | None, acks: int
+        self,
+        frame: memoryview,
+        index_at: int,
+        header: RequestHeader,
+        topic: str,
+        topic_id: TopicId | None,
+        acks: int,
+        timeout_ms: int,
     ) -> None:
         self.header = header
         self.flexible = PRODUCE.is_flexible(header.api_version)
         self.topic = topic
         self.topic_id = topic_id
         self.acks = acks
+        self.within = timeout_ms / 1000 if acks == ACKS_ALL else None
         self.call = bytes(frame[:4])
         self.head = bytes(frame[8:index_at])
         self.unpack_from = struct.Struct(f">4si{len(self.head)}si").unpack_from
@@ -155,7 +164,7 @@ class ProduceAgain:
         length = write_varint(len(data.records) + 1) if flexible else _LENGTH.pack(len(data.records))
         behind = len(_NO_TAGS) if flexible else 0
         index_at = len(frame) - behind - len(data.records) - len(length) - 4
-        shape = _Shape(frame, index_at, header, name, topic_id, request.acks)
+        shape = _Shape(frame, index_at, header, name, topic_id, request.acks, request.timeout_ms)
         return shape if _rest(shape, frame) == data.records else None
 
     def serve(self, frame: memoryview) -> list[Part] | Later | None:
@@ -176,7 +185,7 @@ class ProduceAgain:
             partition = self._broker.replicas.leader_of(shape.topic, index)
             if shape.topic_id is not None and shape.topic_id != partition.topic_id:
                 return None
-            appended = partition.append(records)
+            appended = partition.append(records, None, shape.within)
         except KafkaError as error:
             # A batch of a transaction is never appended here, but the slow twin has its own words for that.
             return None if transactional_header(records) else [shape.refuse(correlation_id, index, error)]

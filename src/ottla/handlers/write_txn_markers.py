@@ -65,7 +65,7 @@ async def _write_all(
     marker = EndTransactionMarker(
         wanted.producer_id, wanted.producer_epoch, wanted.coordinator_epoch, wanted.transaction_result
     )
-    broker.markers.write(marker, wanted.transaction_version, partitions, report)
+    broker.markers.write_here(marker, wanted.transaction_version, partitions, report)
     if partitions:
         await done
     return errors

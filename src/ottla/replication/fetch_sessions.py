@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_LEADER_EPOCH
 
 if TYPE_CHECKING:
     from ottla.env.clock import Clock
@@ -28,13 +29,16 @@ Key: TypeAlias = "tuple[str | TopicId, int]"
 class FetchPartition:
     """One partition a client fetches, and what it was last told about it."""
 
-    __slots__ = ("fetch_offset", "key", "leader_epoch", "max_bytes", "told")
+    __slots__ = ("fetch_offset", "key", "last_fetched_epoch", "leader_epoch", "max_bytes", "told")
 
-    def __init__(self, key: Key, fetch_offset: int, max_bytes: int, leader_epoch: int) -> None:
+    def __init__(
+        self, key: Key, fetch_offset: int, max_bytes: int, leader_epoch: int, last_fetched_epoch: int = NO_LEADER_EPOCH
+    ) -> None:
         self.key = key
         self.fetch_offset = fetch_offset
         self.max_bytes = max_bytes
         self.leader_epoch = leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
         self.told: tuple[int, int] | None = None
         """High watermark and log start offset of the last reply; None when it has to be told anyway."""
 
@@ -76,6 +80,7 @@ class FetchSession:
                 known.fetch_offset = partition.fetch_offset
                 known.max_bytes = partition.max_bytes
                 known.leader_epoch = partition.leader_epoch
+                known.last_fetched_epoch = partition.last_fetched_epoch
         for key in forgotten:
             self.partitions.pop(key, None)
 

@@ -1,7 +1,8 @@
-"""One partition on the broker that leads it: append, commit, read.
+"""One replica of a partition: append, commit, read, as its leader or as a follower.
 
 The high watermark is where consumers stop reading. It is kept apart from the log's end offset: it follows the end at
 once when this broker is the only replica, except under `flush.messages=1`, where nothing shows before it is synced.
+Among several replicas it follows the slowest that is in sync.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_LEADER_EPOCH, NO_TIMESTAMP
 from ottla.records.control import MARKER_SIZE
+from ottla.replication.followers import Followers
 from ottla.replication.group_commit import GroupCommit
 from ottla.replication.intake import prepare
 from ottla.replication.log_settings import log_config
@@ -22,18 +25,27 @@ if TYPE_CHECKING:
     from ottla.config.topic import TopicConfig
     from ottla.env.background import Background
     from ottla.env.clock import Clock, Timer
+    from ottla.log.epochs import EpochStart
     from ottla.log.log import Log, LogRead
     from ottla.log.producers import AppendedBatch
     from ottla.log.transaction_index import AbortedTransaction
     from ottla.log.verification import VerificationGuard
     from ottla.model import Producer, TopicId, TopicPartition
     from ottla.records.control import EndTransactionMarker
+    from ottla.records.header import BatchHeader
     from ottla.replication.waiting import DataWaiter
 
 log = logging.getLogger("ottla.partition")
 
 _NEVER = 1 << 53
 """A `flush.ms` or `flush.messages` from here on is never reached; the default is the largest number of all."""
+
+
+_REPLICATION_SECONDS = 30.0
+"""How long a broker itself waits for the other replicas. Clients say in their requests how long they do."""
+
+_PATIENCE_SECONDS = 0.25
+"""How often those who wait are looked at."""
 
 
 class Appended(NamedTuple):
@@ -54,12 +66,14 @@ class Admission(NamedTuple):
 
 
 class _Uncommitted(NamedTuple):
-    """An append that waits for its sync."""
+    """An append that waits for its sync, or for the other replicas."""
 
     end_offset: int
     size: int
     """Bytes that become readable with it."""
-    future: asyncio.Future[None]
+    future: asyncio.Future[None] | None
+    """For who wants to know; None for a producer that did not want to wait for the other replicas."""
+    deadline: float = 0.0
 
 
 class Partition:
@@ -67,13 +81,22 @@ class Partition:
         "_background",
         "_clock",
         "_committing",
+        "_epoch_start",
         "_flush_timer",
         "_group_commit",
         "_offline",
+        "_patience",
+        "_replicating",
+        "_synced_end",
         "config",
+        "follower_waiters",
+        "followers",
         "high_watermark",
         "leader_epoch",
+        "leads",
         "log",
+        "on_caught_up",
+        "state_version",
         "topic_id",
         "topic_partition",
         "waiters",
@@ -84,9 +107,9 @@ class Partition:
         topic_id: TopicId,
         log_: Log,
         config: TopicConfig,
-        leader_epoch: int,
         clock: Clock,
         background: Background,
+        high_watermark: int = 0,
     ) -> None:
         self.topic_partition: TopicPartition = log_.topic_partition
         self.topic_id = topic_id
@@ -96,17 +119,44 @@ class Partition:
         self._clock = clock
         self._background = background
         self._group_commit: GroupCommit | None = None
+        self.follower_waiters: set[DataWaiter] = set()
+        """Fetches of followers, which read up to the end of the log."""
         self._committing: deque[_Uncommitted] = deque()
+        self._replicating: deque[_Uncommitted] = deque()
         self._flush_timer: Timer | None = None
+        self._patience: Timer | None = None
         self._offline = False
-        # The only in-sync replica is this one, so all that it has is committed.
-        self.high_watermark = log_.end_offset
-        self.lead(leader_epoch)
+        self._synced_end = log_.recovery_point
+        self._epoch_start = log_.end_offset
+        self.leads = False
+        self.leader_epoch = NO_LEADER_EPOCH
+        self.state_version = 0
+        """Of the partition's state in the store, as of which this broker leads or follows."""
+        self.followers: Followers | None = None
+        """Of a leader that has any."""
+        self.on_caught_up: Callable[[Partition], None] = lambda _: None
+        """Called when a follower that is not in sync could be."""
+        self.high_watermark = min(max(high_watermark, log_.log_start_offset), log_.end_offset)
 
-    def lead(self, leader_epoch: int) -> None:
+    def lead(self, leader_epoch: int, followers: Followers | None = None) -> None:
         """Become the leader of an epoch, which begins where the log ends."""
+        led, self.leads = self.leads, True
         self.leader_epoch = leader_epoch
+        self.followers = followers
+        self._epoch_start = self.log.end_offset
         self.log.assign_epoch(leader_epoch, self.log.end_offset)
+        if followers is not None:
+            self.commit()
+        elif not led:
+            # The only replica is this one, so all that it has is committed.
+            self._advance(self.log.end_offset, 0)
+
+    def follow(self, leader_epoch: int) -> None:
+        """Another broker leads from now on. Who waits here has to ask there."""
+        self.leads = False
+        self.leader_epoch = leader_epoch
+        self.followers = None
+        self._refuse_waiting(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"another broker leads {self} now"))
 
     def configure(self, config: TopicConfig) -> None:
         """Take up changed settings of the topic; they hold from the next append on."""
@@ -126,14 +176,19 @@ class Partition:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
         raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
-    def append(self, records: memoryview, admission: Admission | None = None) -> Appended:
+    def append(
+        self, records: memoryview, admission: Admission | None = None, within: float | None = _REPLICATION_SECONDS
+    ) -> Appended:
         """Append the batch of a Produce request, with an admission if it is part of a transaction.
 
-        Raises KafkaError, with nothing appended.
+        Unless `within` is None it counts as appended when all in-sync replicas have it; if that takes more seconds,
+        nobody can say what will become of it. Raises KafkaError, with nothing appended.
         """
         if self._offline:
             raise self._is_offline()
         config, log_ = self.config, self.log
+        if within is not None and self.followers is not None:
+            self._check_in_sync()
         batch, header = prepare(records, config, self._clock.time_ms())
         base_offset = log_.end_offset
         try:
@@ -147,8 +202,8 @@ class Partition:
         except OSError as error:
             raise self._not_written(error) from error
         if original is not None:
-            return self._repeat(original)
-        wait = self._after_append(len(batch))
+            return self._repeat(original, within)
+        wait = self._after_append(len(batch), within)
         time = header.max_timestamp if config.log_append_time else NO_TIMESTAMP
         return Appended(base_offset, time, log_.log_start_offset, wait)
 
@@ -181,19 +236,26 @@ class Partition:
             )
         except OSError as error:
             raise self._not_written(error) from error
-        return self._after_append(MARKER_SIZE)
+        return self._after_append(MARKER_SIZE, _REPLICATION_SECONDS)
 
-    def _repeat(self, original: AppendedBatch) -> Appended:
+    def _repeat(self, original: AppendedBatch, within: float | None) -> Appended:
         """Answer a duplicate as the original was, or will be, answered."""
         end = original.last_offset + 1
-        wait = self._wait_for_sync(end, 0) if end > self.high_watermark else None
+        wait = None
+        if end > self.high_watermark:
+            if self.followers is None:
+                wait = self._wait_for_sync(end, 0)
+            elif within is not None:
+                wait = self._wait_for_replicas(end, 0, within)
         time = original.timestamp if self.config.log_append_time else NO_TIMESTAMP
         return Appended(original.first_offset, time, self.log.log_start_offset, wait)
 
-    def _after_append(self, size: int) -> asyncio.Future[None] | None:
+    def _after_append(self, size: int, within: float | None) -> asyncio.Future[None] | None:
         """Commit what was appended, or start what commits it. The future is the appender's own."""
         end = self.log.end_offset
         config = self.config
+        if self.followers is not None:
+            return self._replicate(end, size, within)
         if config.flush_messages == 1:
             self.start_sync()
             return self._wait_for_sync(end, size)
@@ -204,6 +266,148 @@ class Partition:
         if config.flush_ms < _NEVER:
             self._set_flush_timer()
         return None
+
+    # Several replicas
+
+    def update_replicas(self, followers: Sequence[int], in_sync: Sequence[int]) -> None:
+        """The store lists other replicas, or others of them as in sync, than when this broker began to lead."""
+        if self.followers is not None:
+            self.followers.update(followers, in_sync, self._clock.monotonic())
+            self.commit()
+        elif followers:
+            self.lead(self.leader_epoch, Followers(followers, in_sync, self._clock.monotonic()))
+
+    def _check_in_sync(self) -> None:
+        if self._in_sync_count < self.config.min_insync_replicas:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self._in_sync_count} replicas of {self} are in sync, min.insync.replicas wants"
+                f" {self.config.min_insync_replicas}",
+            )
+
+    @property
+    def _in_sync_count(self) -> int:
+        return 1 + (0 if self.followers is None else len(self.followers.in_sync))
+
+    def _replicate(self, end: int, size: int, within: float | None) -> asyncio.Future[None] | None:
+        """Offer what was appended to the followers."""
+        config = self.config
+        wait: asyncio.Future[None] | None = None
+        if within is not None:
+            wait = self._wait_for_replicas(end, size, within)
+        else:
+            self._replicating.append(_Uncommitted(end, size, None))
+        if self.log.unflushed_messages >= config.flush_messages:
+            self.start_sync()
+            wait = wait or self._wait_for_sync(end, 0)
+        elif config.flush_ms < _NEVER:
+            self._set_flush_timer()
+        for waiter in tuple(self.follower_waiters):
+            waiter.grew(size)
+        self.commit()
+        return None if wait is not None and wait.done() and wait.exception() is None else wait
+
+    def _wait_for_replicas(self, end_offset: int, size: int, within: float) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._replicating.append(_Uncommitted(end_offset, size, future, self._clock.monotonic() + within))
+        if self._patience is None:
+            self._patience = self._clock.call_later(_PATIENCE_SECONDS, self._lose_patience)
+        return future
+
+    def _lose_patience(self) -> None:
+        """Tell those who waited too long. One timer for all: a timer for each would cost more than it is worth."""
+        now = self._clock.monotonic()
+        waiting = False
+        for append in self._replicating:
+            if append.future is not None and not append.future.done():
+                if append.deadline <= now:
+                    text = f"the in-sync replicas of {self} did not have it in time"
+                    append.future.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))
+                else:
+                    waiting = True
+        self._patience = self._clock.call_later(_PATIENCE_SECONDS, self._lose_patience) if waiting else None
+
+    def commit(self) -> None:
+        """Move the high watermark as far as the in-sync replicas have come."""
+        assert self.followers is not None
+        own_end = self._synced_end if self.config.flush_messages == 1 else self.log.end_offset
+        committed = min(own_end, self.followers.limit(own_end))
+        if committed <= self.high_watermark:
+            return
+        size = 0
+        done = []
+        while self._replicating and self._replicating[0].end_offset <= committed:
+            append = self._replicating.popleft()
+            size += append.size
+            done.append(append.future)
+        self._advance(committed, size)
+        enough = self._in_sync_count >= self.config.min_insync_replicas
+        for future in done:
+            if future is None or future.done():
+                continue
+            if enough:
+                future.set_result(None)
+            else:
+                future.set_exception(
+                    KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, f"too few replicas of {self} are in sync")
+                )
+
+    def read_as_follower(self, replica: int, offset: int, max_bytes: int, last_epoch: int) -> LogRead | EpochStart:
+        """What a follower fetches, up to the end of the log, which tells how far it has come; or, if its log has gone
+        another way than this one, the last epoch that they may share, and where it ends here. Raises KafkaError."""
+        if self._offline:
+            raise self._is_offline()
+        if self.followers is None or replica not in self.followers:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"broker {replica} has no replica of {self}")
+        if last_epoch != NO_LEADER_EPOCH:
+            known = self.log.end_offset_for_epoch(last_epoch)
+            if known.start_offset < 0:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self} knows nothing of epoch {last_epoch}")
+            if known.epoch < last_epoch or known.start_offset < offset:
+                return known
+        found = self.log.read(offset, max_bytes, self.log.end_offset)
+        self.followers.fetches(replica, offset, self.log.end_offset, self._clock.monotonic())
+        if replica not in self.followers.in_sync and offset >= self.needed_end:
+            self.on_caught_up(self)
+        self.commit()
+        return found
+
+    @property
+    def needed_end(self) -> int:
+        """How far a follower must have come to be counted as in sync."""
+        return max(self.high_watermark, self._epoch_start)
+
+    def append_from_leader(self, batches: memoryview, headers: Sequence[BatchHeader], high_watermark: int) -> None:
+        """As a follower, take over what the leader has, byte for byte. Raises KafkaError."""
+        if self._offline:
+            raise self._is_offline()
+        try:
+            self.log.append_as_follower(batches, headers, self.high_watermark)
+        except OSError as error:
+            raise self._not_written(error) from error
+        self.advance_as_follower(high_watermark)
+        if self.log.unflushed_messages >= self.config.flush_messages:
+            self.start_sync()
+
+    def advance_as_follower(self, leader_high_watermark: int) -> None:
+        """A leader that is new may not know yet how much is committed; what is known here stays known."""
+        high_watermark = min(leader_high_watermark, self.log.end_offset)
+        if high_watermark > self.high_watermark:
+            self._advance(high_watermark, 0)
+
+    def truncate_to(self, offset: int) -> None:
+        """As a follower, drop what the leader does not have. Raises KafkaError, OSError."""
+        self.log.truncate_to(offset)
+        self.high_watermark = min(self.high_watermark, self.log.end_offset)
+        self._synced_end = min(self._synced_end, self.log.end_offset)
+
+    def restart_at(self, offset: int) -> None:
+        """As a follower, begin anew where the leader's log begins: it has nothing any more of what would come next."""
+        self.log.truncate_fully(offset)
+        self.high_watermark = offset
+        self._synced_end = min(self._synced_end, offset)
+
+    # Bringing to disk
 
     def _set_flush_timer(self) -> None:
         if self._flush_timer is None and self.config.flush_ms < _NEVER:
@@ -230,13 +434,16 @@ class Partition:
 
     def _synced(self, offset: int) -> None:
         self.log.synced(offset)
+        self._synced_end = self.log.recovery_point
         covered = []
         while self._committing and self._committing[0].end_offset <= offset:
             covered.append(self._committing.popleft())
-        if offset > self.high_watermark:
+        if self.followers is not None:
+            self.commit()
+        elif self.leads and offset > self.high_watermark:
             self._advance(offset, sum(append.size for append in covered))
         for append in covered:
-            if not append.future.done():
+            if append.future is not None and not append.future.done():
                 append.future.set_result(None)
 
     def _sync_failed(self, error: BaseException) -> None:
@@ -251,11 +458,15 @@ class Partition:
             self._flush_timer.cancel()
         if self._group_commit is not None:
             self._group_commit.stop()
-        while self._committing:
-            future = self._committing.popleft().future
-            if not future.done():
-                future.set_exception(refusal)
-        for waiter in tuple(self.waiters):
+        self._refuse_waiting(refusal)
+
+    def _refuse_waiting(self, refusal: KafkaError) -> None:
+        for appends in (self._committing, self._replicating):
+            while appends:
+                future = appends.popleft().future
+                if future is not None and not future.done():
+                    future.set_exception(refusal)
+        for waiter in (*self.waiters, *self.follower_waiters):
             waiter.changed()
 
     def _flush_due(self) -> None:

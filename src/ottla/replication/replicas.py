@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.config.definition import ConfigError
@@ -11,6 +11,7 @@ from ottla.config.topic import TopicConfig, topic_config
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import LogDirectoryError
 from ottla.model import TopicPartition
+from ottla.replication.followers import Followers
 from ottla.replication.log_settings import log_config
 from ottla.replication.partition import Partition
 
@@ -32,21 +33,32 @@ class Replicas:
         self._clock = clock
         self._background = background
         self._partitions: dict[tuple[str, int], Partition] = {}
+        """All that are hosted here."""
+        self._led: dict[tuple[str, int], Partition] = {}
         self._topics: Mapping[str, TopicState] = {}
         self._applied: dict[str, tuple[TopicState, Mapping[str, str]]] = {}
         """The topics as they are hosted now, each with its own settings."""
         self._config: BrokerConfig | None = None
         self._starting = True
+        self.on_caught_up: Callable[[Partition], None] = lambda _: None
+        """Called when a follower that is not in sync could be."""
+        self._high_watermarks: dict[TopicPartition, int] = {}
+        for directory in directories:
+            self._high_watermarks.update(directory.read_high_watermarks())
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
 
     def leader_of(self, topic: str, index: int) -> Partition:
         """The partition, if this broker leads it. Raises KafkaError."""
-        partition = self._partitions.get((topic, index))
+        partition = self._led.get((topic, index))
         if partition is None:
             raise self._absent(topic, index)
         return partition
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        """The partition, if this broker has a replica of it, whoever leads."""
+        return self._partitions.get((topic, index))
 
     def _absent(self, topic: str, index: int) -> KafkaError:
         state = self._state(TopicPartition(topic, index))
@@ -89,26 +101,51 @@ class Replicas:
 
     def _host_partitions(self, topic: TopicState, config: TopicConfig) -> None:
         for state in topic.partitions:
-            if state.leader != self._broker_id:
+            key = topic.name, state.partition
+            if self._broker_id not in state.replicas:
+                self._let_go(key)
                 continue
-            partition = self._partitions.get((topic.name, state.partition))
+            partition = self._partitions.get(key)
             if partition is None:
-                self._partitions[topic.name, state.partition] = self._host(topic, state, config)
-                continue
-            partition.configure(config)
-            if partition.leader_epoch != state.leader_epoch:
-                partition.lead(state.leader_epoch)
+                partition = self._partitions[key] = self._host(topic, state, config)
+            else:
+                partition.configure(config)
+            self._give_role(partition, state)
 
     def _host(self, topic: TopicState, state: PartitionState, config: TopicConfig) -> Partition:
         key = TopicPartition(topic.name, state.partition)
-        return Partition(
-            topic.topic_id,
-            self._open_log(key, topic, config),
-            config,
-            state.leader_epoch,
-            self._clock,
-            self._background,
+        log_ = self._open_log(key, topic, config)
+        partition = Partition(
+            topic.topic_id, log_, config, self._clock, self._background, self._high_watermarks.get(key, 0)
         )
+        partition.on_caught_up = lambda caught_up: self.on_caught_up(caught_up)
+        return partition
+
+    def _give_role(self, partition: Partition, state: PartitionState) -> None:
+        """Lead or follow, as the cluster wants it."""
+        key = partition.topic_partition
+        partition.state_version = state.version
+        others = [replica for replica in state.replicas if replica != self._broker_id]
+        in_sync = [replica for replica in state.isr if replica != self._broker_id]
+        if state.leader != self._broker_id:
+            self._led.pop(key, None)
+            if partition.leads or partition.leader_epoch != state.leader_epoch:
+                partition.follow(state.leader_epoch)
+            return
+        self._led[key] = partition
+        if partition.leads and partition.leader_epoch == state.leader_epoch:
+            partition.update_replicas(others, in_sync)
+        else:
+            followers = Followers(others, in_sync, self._clock.monotonic()) if others else None
+            partition.lead(state.leader_epoch, followers)
+
+    def _let_go(self, key: tuple[str, int]) -> None:
+        """The cluster wants this replica elsewhere."""
+        partition = self._partitions.pop(key, None)
+        self._led.pop(key, None)
+        if partition is not None:
+            partition.close()
+            self._delete_log(partition.topic_partition)
 
     def _open_log(self, key: TopicPartition, topic: TopicState, config: TopicConfig) -> Log:
         for directory in self.directories:
@@ -126,10 +163,7 @@ class Replicas:
 
     def _drop(self, topic: TopicState) -> None:
         for state in topic.partitions:
-            partition = self._partitions.pop((topic.name, state.partition), None)
-            if partition is not None:
-                partition.close()
-                self._delete_log(partition.topic_partition)
+            self._let_go((topic.name, state.partition))
 
     def _delete_log(self, key: TopicPartition) -> None:
         for directory in self.directories:

@@ -14,22 +14,23 @@ if TYPE_CHECKING:
 class DataWaiter:
     """Calls back once: when `missing` more bytes became readable in the partitions, or after `timeout` seconds."""
 
-    __slots__ = ("_callback", "_done", "_missing", "_partitions", "_timer")
+    __slots__ = ("_callback", "_done", "_missing", "_timer", "_waiting")
 
     def __init__(
         self,
         clock: Clock,
-        partitions: Sequence[Partition],
+        waiting: Sequence[set[DataWaiter]],
         missing: int,
         timeout: float,
         callback: Callable[[], None],
     ) -> None:
+        """`waiting` are the sets in which partitions look for whom to tell."""
         self._callback = callback
         self._missing = missing
-        self._partitions = partitions
+        self._waiting = waiting
         self._done = False
-        for partition in partitions:
-            partition.waiters.add(self)
+        for others in waiting:
+            others.add(self)
         self._timer = clock.call_later(timeout, self._finish)
 
     def grew(self, size: int) -> None:
@@ -45,8 +46,8 @@ class DataWaiter:
         if not self._done:
             self._done = True
             self._timer.cancel()
-            for partition in self._partitions:
-                partition.waiters.discard(self)
+            for others in self._waiting:
+                others.discard(self)
 
     def _finish(self) -> None:
         if not self._done:
@@ -61,7 +62,7 @@ class StableDataWaiter(DataWaiter):
     Hence nothing is counted: when the last stable offset of a partition has moved, `has_enough` is asked.
     """
 
-    __slots__ = ("_has_enough", "_stable_offsets")
+    __slots__ = ("_has_enough", "_partitions", "_stable_offsets")
 
     def __init__(
         self,
@@ -71,7 +72,8 @@ class StableDataWaiter(DataWaiter):
         callback: Callable[[], None],
         has_enough: Callable[[], bool],
     ) -> None:
-        super().__init__(clock, partitions, 1, timeout, callback)
+        super().__init__(clock, [partition.waiters for partition in partitions], 1, timeout, callback)
+        self._partitions = partitions
         self._has_enough = has_enough
         self._stable_offsets = self._look()
 

@@ -7,14 +7,18 @@ import contextlib
 import logging
 import random
 import resource
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.cluster.znodes import BrokerZnode, Endpoint, InvalidZnodeError
 from ottla.config.listeners import advertised_listeners, broker_listeners
 from ottla.config.topic import topic_config
 from ottla.controller.controller import Controller
+from ottla.controller.duties import ControllerDuties
 from ottla.controller.membership import BrokerIdTakenError, ensure_cluster_id, register, seek_controller_seat
+from ottla.controller.peers import Peers
 from ottla.coordinator.groups import GroupCoordinator
 from ottla.coordinator.markers import Markers
 from ottla.coordinator.producer_ids import ProducerIds
@@ -23,12 +27,15 @@ from ottla.env.background import Threads
 from ottla.env.clock import Clock, SystemClock
 from ottla.env.disk import Disk, OsDisk
 from ottla.env.network import Address, Network, SocketNetwork
+from ottla.errors import KafkaError
 from ottla.handlers.context import Broker
 from ottla.log.directory import LogDirectory, LogDirectoryError
 from ottla.log.layout import CLEAN_SHUTDOWN, LOCK
 from ottla.log.properties import read_identity
 from ottla.replication.fetch_sessions import FetchSessions
+from ottla.replication.fetchers import ReplicaFetchers
 from ottla.replication.housekeeping import Housekeeping
+from ottla.replication.in_sync import InSyncReplicas
 from ottla.replication.log_settings import log_config
 from ottla.replication.replicas import Replicas
 from ottla.server.listeners import Listeners
@@ -38,6 +45,7 @@ from ottla.store.sqlite import SqliteStore
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
     from ottla.model import TopicId
+    from ottla.replication.partition import Partition
 
 log = logging.getLogger("ottla.broker")
 
@@ -61,6 +69,8 @@ class World:
     network: Network = field(default_factory=SocketNetwork)
     background: Threads = field(default_factory=Threads)
     random: random.Random = field(default_factory=random.SystemRandom)
+    store: Callable[[], Store] | None = None
+    """A store to share with other brokers; without it, the broker has one of its own in its data directory."""
 
 
 class BrokerServer:
@@ -104,12 +114,25 @@ class BrokerServer:
         self._closing.callback(controller.stop)
         await seek_controller_seat(controller, store, self._id, self._world.clock)
         was_clean = self._open_directories(cluster_id, controller)
+        duties = ControllerDuties(self._id, controller, store, self._world.clock)
         if store_is_new:
             await controller.adopt_topics(self._topics_on_disk())
         elif not was_clean:
+            # What was written last may be lost. Others who have it lead from now on; here, it is a new epoch.
+            await duties.elect_leaders(stopping=[self._id])
             await controller.begin_new_epochs()
         broker = self._assemble(cluster_id, store, controller)
         await self._listen(broker, store)
+        duties.start()
+        self._closing.callback(duties.stop)
+        self._closing.push_async_callback(self._hand_over, duties)
+
+    async def _hand_over(self, duties: ControllerDuties) -> None:
+        """Before this broker stops, others lead what it leads, so that clients notice a change and no gap."""
+        try:
+            await duties.elect_leaders(stopping=[self._id])
+        except (StoreError, KafkaError) as error:
+            log.warning("leadership could not be handed over before stopping: %s", error)
 
     async def _open_store(self) -> Store:
         """The store is opened first, since it names the cluster; it is closed before the logs are."""
@@ -122,7 +145,12 @@ class BrokerServer:
             raise StartupError(f"log directory {path} cannot be used: {error.strerror}.") from error
         self._closing.callback(self._close_directories)
         self._closing.callback(world.background.close)
-        store = SqliteStore(f"{path}/{STORE_FILE}", world.clock, world.background, world.disk)
+        if world.store is not None:
+            store = world.store()
+        else:
+            shared = self._config.get("store.file")
+            file = f"{path}/{STORE_FILE}" if shared is None else str(shared)
+            store = SqliteStore(file, world.clock, world.background, world.disk)
         self._closing.push_async_callback(store.close)
         await store.start()
         return store
@@ -181,14 +209,23 @@ class BrokerServer:
         controller.subscribe(replicas.apply)
         replicas.delete_strays()
         self._closing.callback(replicas.close)
+        fetchers = ReplicaFetchers(self._id, replicas, lambda: controller.config)
+        controller.subscribe(fetchers.apply)
+        self._closing.callback(fetchers.stop)
+        in_sync = InSyncReplicas(replicas, world.clock, lambda: controller.config, partial(_alter_isr, controller))
+        in_sync.start()
+        self._closing.callback(in_sync.stop)
         housekeeping = Housekeeping(replicas, world.clock, world.background, lambda: controller.config)
         housekeeping.start()
         self._closing.callback(housekeeping.stop)
         groups = GroupCoordinator(controller, replicas, store, world.clock)
         groups.start()
         self._closing.callback(groups.stop)
-        producer_ids, markers = ProducerIds(self._id, store), Markers(replicas, groups)
-        transactions = TransactionCoordinator(controller, replicas, producer_ids, markers, world.clock)
+        peers = Peers(controller)
+        self._closing.callback(peers.stop)
+        producer_ids, markers = ProducerIds(self._id, store), Markers(controller, replicas, groups, peers)
+        self._closing.callback(markers.stop)
+        transactions = TransactionCoordinator(controller, replicas, producer_ids, markers, peers, world.clock)
         transactions.start()
         self._closing.callback(transactions.stop)
         return Broker(
@@ -220,7 +257,8 @@ class BrokerServer:
                     "choose another port with --listen HOST:PORT."
                 ) from error
             self.addresses[listener.name] = address
-        await register(store, self._id, self._registration())
+        patience = self._config.integer("zookeeper.session.timeout.ms") / 1000 + 1
+        await register(store, self._id, self._registration(), patience)
         await broker.controller.refresh()
         listeners.start()
         store.on_session_lost(lambda: self._session_lost(store, broker.controller))
@@ -251,6 +289,13 @@ class BrokerServer:
             endpoints.append(Endpoint(listener.name, host, port, listener.protocol))
         rack = config.get("broker.rack")
         return BrokerZnode(tuple(endpoints), None if rack is None else str(rack), self._world.clock.time_ms())
+
+
+async def _alter_isr(controller: Controller, partition: Partition, followers: frozenset[int]) -> None:
+    state = controller.image.partition(*partition.topic_partition)
+    replicas = () if state is None else state.replicas
+    isr = [replica for replica in replicas if replica in followers or replica == controller.broker_id]
+    await controller.alter_isr(partition.topic_partition, partition.leader_epoch, isr, partition.state_version)
 
 
 def _open_segment_files() -> int:

@@ -172,10 +172,13 @@ class SqliteStore:
         self._run_next(work)
 
     def _tick(self) -> None:
-        """Look for what others did and, a few times in each session timeout, show that this session lives."""
+        """Look for what others did and, a few times in each session timeout, show that this session lives, which also
+        ends the sessions of those who do not."""
         session, now = self._session, self._clock.monotonic()
-        if session is not None and now - self._beaten >= self._session_timeout / BEATS_PER_TIMEOUT:
+        due = now - self._beaten >= self._session_timeout / BEATS_PER_TIMEOUT
+        if session is not None and self._work is not None and (due or self._work.has_dead):
             self._beaten = now
+            self._work.has_dead = False
             job = self._submit(Mode.BEAT, lambda work: work.sessions.beat(session, now))
         else:
             job = self._submit(Mode.POLL, lambda work: session is None or work.sessions.is_alive(session))

@@ -29,6 +29,7 @@ class SqliteSessions:
         self._disk = disk
         self._lock: contextlib.ExitStack | None = None
         self._sightings: dict[int, Sighting] = {}
+        self._others: set[int] = set()
 
     def begin(self, timeout: float, now: float) -> int:
         """A new session, after taking away what the dead ones left."""
@@ -43,7 +44,16 @@ class SqliteSessions:
         return session
 
     def is_alive(self, session: int) -> bool:
-        return self._execute("SELECT 1 FROM session WHERE id = ?", session).fetchone() is not None
+        sessions = {row[0] for row in self._execute("SELECT id FROM session").fetchall()}
+        self._others = sessions - {session}
+        return session in sessions
+
+    def has_dead(self) -> bool:
+        """Whether a process that had a session, when the file was last read, is gone: whoever beats next ends it.
+
+        Two who ask at once may take each other for the living owner, which does no harm: they ask again soon.
+        """
+        return any(self._is_unlocked(session) for session in self._others)
 
     def beat(self, session: int, now: float) -> bool:
         """Show that the session lives, and end those that do not; False when this one has been ended."""
@@ -56,6 +66,7 @@ class SqliteSessions:
     def end(self, session: int) -> None:
         self._tree.remove_owned_by(session)
         self._execute("DELETE FROM session WHERE id = ?", session)
+        self._sightings.pop(session, None)
         self._disk.remove(self._lock_path(session))
 
     def release(self) -> None:
@@ -69,7 +80,9 @@ class SqliteSessions:
         for session, timeout_ms, beat in sessions:
             if session != own and (self._is_silent(session, timeout_ms, beat, now) or self._is_unlocked(session)):
                 self.end(session)
-        self._sightings = {session: self._sightings[session] for session, _, _ in sessions if session != own}
+        seen = self._sightings
+        self._sightings = {session: seen[session] for session, _, _ in sessions if session != own and session in seen}
+        self._others = set(self._sightings)
 
     def _is_silent(self, session: int, timeout_ms: int, beat: int, now: float) -> bool:
         sighting = self._sightings.get(session)

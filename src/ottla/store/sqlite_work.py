@@ -23,6 +23,8 @@ class SqliteWork:
         self._file = SqliteFile(path, busy_timeout)
         self.tree = SqliteTree(self._file)
         self.sessions = SqliteSessions(self._file, self.tree, disk)
+        self.has_dead = False
+        """Whether the last poll found a session whose process is gone."""
         self._data_version = -1
 
     def run(self, mode: Mode, functions: "Sequence[Function]") -> Outcome:
@@ -45,6 +47,7 @@ class SqliteWork:
         self._file.close()
 
     def _poll(self, functions: "Sequence[Function]") -> Outcome:
+        self.has_dead = self.sessions.has_dead()
         version = self._file.data_version()
         if version == self._data_version:
             return Outcome([True] * len(functions), [])

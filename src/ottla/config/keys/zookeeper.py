@@ -2,11 +2,14 @@
 
 from ottla.config.checks import at_least
 from ottla.config.definition import Key
-from ottla.config.keys.words import BOOLEAN, HIGH, INT, MEDIUM, STRING
+from ottla.config.keys.words import BOOLEAN, HIGH, INT, MEDIUM, SERVED, STRING
 
 # fmt: off
 # A table reads better with two or three lines for each key than with one for each argument.
 KEYS = (
+    Key("store.file", STRING, None, HIGH,
+        "Ottla only: a file that brokers of one machine share to coordinate; unset means a broker of its own.",
+        effect=SERVED),
     Key("zookeeper.connect", STRING, None, HIGH,
         "The ZooKeeper servers as host:port,host:port/chroot; unset keeps coordination in a local file."),
     Key("zookeeper.session.timeout.ms", INT, "18000", HIGH,

@@ -1,0 +1,76 @@
+"""Decisions about leadership that nobody asked for: a broker has died, come back, or is about to stop.
+
+A leader is taken from the living in-sync replicas, in the order in which the replicas were assigned, since these have
+everything that was committed. Only a topic that allows it (`unclean.leader.election.enable`) takes another replica when
+there is none, at the price of what only the dead have.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from ottla.cluster import znodes
+from ottla.cluster.image import NO_VERSION, ClusterImage, PartitionState, TopicState
+from ottla.cluster.topics import controller_fence, encode_state
+from ottla.cluster.znodes import NO_LEADER
+from ottla.model import TopicPartition
+from ottla.store.interface import Create, Op, Set
+
+MAX_STATES_IN_COMMIT = 200
+"""A state takes about 200 bytes with its path, and ZooKeeper takes a megabyte in one go."""
+
+
+def lead_without(
+    image: ClusterImage, allows_unclean: Callable[[str], bool], stopping: Collection[int] = ()
+) -> list[tuple[TopicPartition, PartitionState]]:
+    """The partitions that need another state because of brokers that are dead, or are `stopping`, and that state.
+
+    A broker that stops keeps what nobody else can take over, until it is dead. So does one that has crashed and comes
+    back, which is not among the living yet.
+    """
+    return [
+        (TopicPartition(topic.name, state.partition), wanted._replace(controller_epoch=image.controller_epoch))
+        for topic, state in _partitions(image)
+        if (wanted := _wanted(image, state, allows_unclean(topic.name), stopping)) != state
+    ]
+
+
+def commits(image: ClusterImage, changes: Sequence[tuple[TopicPartition, PartitionState]]) -> Iterator[list[Op]]:
+    """The changes as lists of operations, each small enough for any store."""
+    for start in range(0, len(changes), MAX_STATES_IN_COMMIT):
+        ops: list[Op] = [controller_fence(image)]
+        for partition, state in changes[start : start + MAX_STATES_IN_COMMIT]:
+            path = znodes.partition_state_path(*partition)
+            data = encode_state(state)
+            ops.append(Create(path, data) if state.version == NO_VERSION else Set(path, data, state.version))
+        yield ops
+
+
+def _partitions(image: ClusterImage) -> Iterator[tuple[TopicState, PartitionState]]:
+    for topic in image.topics.values():
+        for state in topic.partitions:
+            yield topic, state
+
+
+def _wanted(
+    image: ClusterImage, state: PartitionState, allows_unclean: bool, stopping: Collection[int]
+) -> PartitionState:
+    staying = [replica for replica in state.replicas if replica in image.brokers and replica not in stopping]
+    if state.leader in staying:
+        return _without_dead(state, staying)
+    candidates = [replica for replica in staying if replica in state.isr]
+    if candidates:
+        return _led(state, candidates[0], tuple(replica for replica in state.isr if replica in candidates))
+    if state.leader in stopping:
+        return state  # Nobody can take over: it leads until it is gone.
+    if allows_unclean and staying:
+        return _led(state, staying[0], (staying[0],))
+    return state if state.leader == NO_LEADER else _led(state, NO_LEADER, state.isr)
+
+
+def _without_dead(state: PartitionState, staying: Sequence[int]) -> PartitionState:
+    """The leader would find out by itself, but every acknowledgement waits for the dead until then."""
+    isr = tuple(replica for replica in state.isr if replica in staying)
+    return state if isr == state.isr else _led(state, state.leader, isr)
+
+
+def _led(state: PartitionState, leader: int, isr: tuple[int, ...]) -> PartitionState:
+    return state._replace(leader=leader, leader_epoch=state.leader_epoch + 1, isr=isr)

@@ -1,0 +1,261 @@
+"""Followers pull: one connection for each broker that leads something this one follows, with a fetch under way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.client.connection import Connection, connect
+from ottla.client.failures import ClientError
+from ottla.config.listeners import inter_broker_listener
+from ottla.env.network import Address
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import EARLIEST_TIMESTAMP, TopicPartition
+from ottla.replication.following import Position, position, take_over
+from ottla.wire.api.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from ottla.wire.api.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.cluster.image import ClusterImage
+    from ottla.config.broker import BrokerConfig
+    from ottla.replication.partition import Partition
+    from ottla.replication.replicas import Replicas
+
+log = logging.getLogger("ottla.replicas")
+
+_BACKOFF_SECONDS = 0.2
+_CONNECT_SECONDS = 5.0
+
+
+class LeaderFetcher:
+    """Everything that this broker follows of one leader."""
+
+    def __init__(self, broker_id: int, leader: int, address: Address, config: Callable[[], BrokerConfig]) -> None:
+        self.address = address
+        self._broker_id = broker_id
+        self._leader = leader
+        self._config = config
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._asked: dict[TopicPartition, tuple[Partition, Position, int]] = {}
+        """What the session knows: the partition, where it stood, and in which epoch."""
+        self._resting: dict[TopicPartition, float] = {}
+        """Partitions that had an error, and until when they are left out."""
+        self._session_id = 0
+        self._session_epoch = 0
+        self._stopped = False
+        self._changed = asyncio.Event()
+        self._task = asyncio.ensure_future(self._run())
+
+    def follow(self, partitions: dict[TopicPartition, Partition]) -> None:
+        self._partitions = partitions
+        self._changed.set()
+
+    def stop(self) -> None:
+        # A cancellation gets lost if the connection fails at the same moment.
+        self._stopped = True
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        while not self._stopped:
+            connection: Connection | None = None
+            try:
+                connection = await connect(
+                    self.address, client_id=f"broker-{self._broker_id}-fetcher", within=_CONNECT_SECONDS
+                )
+                self._forget_session()
+                while not self._stopped:
+                    await self._fetch(connection)
+            except ClientError as error:
+                log.info("broker %d cannot be fetched from, which will be tried again: %s", self._leader, error)
+            except Exception:
+                log.exception("fetching from broker %d failed and will be tried again", self._leader)
+            finally:
+                if connection is not None:
+                    connection.close()
+            await asyncio.sleep(_BACKOFF_SECONDS)
+
+    def _forget_session(self) -> None:
+        self._session_id = self._session_epoch = 0
+        self._asked.clear()
+
+    async def _fetch(self, connection: Connection) -> None:
+        wanted = self._wanted()
+        if not wanted:
+            self._changed.clear()
+            await self._pause()
+            return
+        request = self._request(wanted)
+        timeout = self._config().integer("replica.socket.timeout.ms") / 1000
+        response = await connection.call(request, FetchResponse, within=timeout)
+        if response.error_code:
+            self._forget_session()
+            if response.error_code not in (
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+                ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+            ):
+                await asyncio.sleep(_BACKOFF_SECONDS)
+            return
+        self._session_id = response.session_id
+        self._session_epoch = self._session_epoch % (2**31 - 1) + 1 if response.session_id else 0
+        self._asked = wanted
+        by_id = {partition.topic_id: key.topic for key, (partition, _, _) in wanted.items()}
+        for topic in response.responses:
+            for answer in topic.partitions:
+                key = TopicPartition(by_id.get(topic.topic_id, ""), answer.partition_index)
+                if key in wanted:
+                    await self._take(connection, key, *wanted[key], answer)
+
+    async def _pause(self) -> None:
+        """Until there is something to follow, or a partition that had an error has rested."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), _BACKOFF_SECONDS if self._resting else None)
+
+    def _wanted(self) -> dict[TopicPartition, tuple[Partition, Position, int]]:
+        now = asyncio.get_running_loop().time()
+        self._resting = {key: until for key, until in self._resting.items() if until > now}
+        return {
+            key: (partition, position(partition), partition.leader_epoch)
+            for key, partition in self._partitions.items()
+            if key not in self._resting
+        }
+
+    def _request(self, wanted: dict[TopicPartition, tuple[Partition, Position, int]]) -> FetchRequest:
+        """An incremental fetch names only what differs from what the session knows (KIP-227)."""
+        config = self._config()
+        incremental = bool(self._session_id)
+        topics: dict[bytes, FetchTopic] = {}
+        for key, (partition, at, epoch) in wanted.items():
+            if incremental and self._asked.get(key) == (partition, at, epoch):
+                continue
+            topic = topics.setdefault(partition.topic_id, FetchTopic(topic_id=partition.topic_id))
+            topic.partitions.append(
+                FetchPartition(
+                    partition=key.partition,
+                    current_leader_epoch=epoch,
+                    fetch_offset=at.offset,
+                    last_fetched_epoch=at.last_epoch,
+                    log_start_offset=partition.log.log_start_offset,
+                    partition_max_bytes=config.integer("replica.fetch.max.bytes"),
+                )
+            )
+        forgotten: dict[bytes, ForgottenTopic] = {}
+        for key, (partition, _, _) in self._asked.items() if incremental else ():
+            if key not in wanted or wanted[key][0] is not partition:
+                gone = forgotten.setdefault(partition.topic_id, ForgottenTopic(topic_id=partition.topic_id))
+                gone.partitions.append(key.partition)
+        return FetchRequest(
+            replica_state=ReplicaState(replica_id=self._broker_id),
+            max_wait_ms=config.integer("replica.fetch.wait.max.ms"),
+            min_bytes=config.integer("replica.fetch.min.bytes"),
+            max_bytes=config.integer("replica.fetch.response.max.bytes"),
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=list(topics.values()),
+            forgotten_topics_data=list(forgotten.values()),
+        )
+
+    async def _take(
+        self,
+        connection: Connection,
+        key: TopicPartition,
+        partition: Partition,
+        at: Position,
+        epoch: int,
+        answer: PartitionData,
+    ) -> None:
+        """One partition's answer, unless the partition has moved on since it was asked for."""
+        if self._partitions.get(key) is not partition or partition.leads or partition.leader_epoch != epoch:
+            return
+        if position(partition) != at:
+            return
+        try:
+            if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                await self._begin_anew(connection, key, partition, epoch)
+            elif answer.error_code:
+                raise KafkaError(ErrorCode(answer.error_code))
+            else:
+                take_over(partition, answer)
+        except (KafkaError, OSError) as error:
+            log.info("%s cannot be followed, which will be tried again: %s", partition, error)
+            self._resting[key] = asyncio.get_running_loop().time() + _BACKOFF_SECONDS
+
+    async def _begin_anew(self, connection: Connection, key: TopicPartition, partition: Partition, epoch: int) -> None:
+        """The leader's log begins after this one ends: retention was quicker."""
+        wanted = ListOffsetsPartition(
+            partition_index=key.partition, current_leader_epoch=epoch, timestamp=EARLIEST_TIMESTAMP
+        )
+        request = ListOffsetsRequest(
+            replica_id=self._broker_id, topics=[ListOffsetsTopic(name=key.topic, partitions=[wanted])]
+        )
+        response = await connection.call(request, ListOffsetsResponse, within=_CONNECT_SECONDS)
+        [answer] = response.topics[0].partitions
+        if answer.error_code:
+            raise KafkaError(ErrorCode(answer.error_code))
+        if partition.leads or partition.leader_epoch != epoch:
+            return
+        log.warning("%s: the leader has nothing that fits behind this log; it begins anew at %d", key, answer.offset)
+        partition.restart_at(answer.offset)
+
+
+class ReplicaFetchers:
+    """Has a fetcher for every broker that leads something this one follows."""
+
+    def __init__(self, broker_id: int, replicas: Replicas, config: Callable[[], BrokerConfig]) -> None:
+        self._broker_id = broker_id
+        self._replicas = replicas
+        self._config = config
+        self._fetchers: dict[int, LeaderFetcher] = {}
+
+    def stop(self) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.stop()
+        self._fetchers.clear()
+
+    def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
+        """Follow the cluster. The replicas must have followed it before."""
+        followed: dict[int, dict[TopicPartition, Partition]] = {}
+        for partition in self._replicas:
+            key = partition.topic_partition
+            state = image.partition(*key)
+            if state is not None and not partition.leads and state.leader in image.brokers:
+                followed.setdefault(state.leader, {})[key] = partition
+        listener = inter_broker_listener(config)
+        for leader, fetcher in list(self._fetchers.items()):
+            broker = image.brokers.get(leader)
+            endpoint = None if broker is None else broker.endpoint(listener)
+            moved = endpoint is None or (endpoint.host, endpoint.port) != fetcher.address
+            if moved or leader not in followed:
+                fetcher.stop()
+                del self._fetchers[leader]
+        for leader, partitions in followed.items():
+            self._follow(leader, image, listener, partitions)
+
+    def _follow(
+        self, leader: int, image: ClusterImage, listener: str, partitions: dict[TopicPartition, Partition]
+    ) -> None:
+        fetcher = self._fetchers.get(leader)
+        if fetcher is None:
+            endpoint = image.brokers[leader].endpoint(listener)
+            if endpoint is None:
+                log.error("broker %d has no listener %s to be fetched from", leader, listener)
+                return
+            address = Address(endpoint.host, endpoint.port)
+            fetcher = self._fetchers[leader] = LeaderFetcher(self._broker_id, leader, address, self._config)
+        fetcher.follow(partitions)

@@ -1,0 +1,70 @@
+"""How a follower takes over what its leader has: where to go on, what to drop, what to append.
+
+The leader is always right. It tells in a fetch when the follower's log has gone another way: the last epoch they may
+share, and where it ends (KIP-595); the follower cuts its log there and asks again, until both agree.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from crc32c import crc32c
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import NO_LEADER_EPOCH
+from ottla.records.format import ATTRIBUTES_AT
+from ottla.records.header import iter_headers
+
+if TYPE_CHECKING:
+    from ottla.records.header import BatchHeader
+    from ottla.replication.partition import Partition
+    from ottla.wire.api.fetch import PartitionData
+
+
+class Position(NamedTuple):
+    """What a follower asks for next."""
+
+    offset: int
+    last_epoch: int
+    """Of its last record, so that the leader can tell whether the logs agree."""
+
+
+def position(partition: Partition) -> Position:
+    """The log's end. An epoch in which this broker led and nothing was written is none that the leader must know."""
+    log = partition.log
+    end = log.end_offset
+    return Position(end, log.epochs.epoch_at(end - 1) if end > log.log_start_offset else NO_LEADER_EPOCH)
+
+
+def take_over(partition: Partition, answer: PartitionData) -> int:
+    """Do what the leader's answer to a fetch asks for. Returns how many bytes were appended. Raises KafkaError."""
+    if answer.diverging_epoch.epoch >= 0 or answer.diverging_epoch.end_offset >= 0:
+        _cut(partition, answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset)
+        return 0
+    data = memoryview(answer.records or b"")  # type: ignore[arg-type]
+    headers = _whole_batches(partition, data)
+    size = sum(header.size for header in headers)
+    if headers:
+        partition.append_from_leader(data[:size], headers, answer.high_watermark)
+    else:
+        partition.advance_as_follower(answer.high_watermark)
+    if answer.log_start_offset > partition.log.log_start_offset:
+        partition.log.delete_records_before(min(answer.log_start_offset, partition.log.end_offset))
+    return size
+
+
+def _cut(partition: Partition, epoch: int, end_offset: int) -> None:
+    """The logs may agree up to the end of an epoch, as the shorter of them has it."""
+    own = partition.log.end_offset_for_epoch(epoch)
+    partition.truncate_to(end_offset if own.start_offset < 0 else min(end_offset, own.start_offset))
+
+
+def _whole_batches(partition: Partition, data: memoryview) -> list[BatchHeader]:
+    """The batches that a fetch brought; the last one may be cut off, and comes again."""
+    headers = []
+    for start, header in iter_headers(data):
+        batch = data[start : start + header.size]
+        if crc32c(batch[ATTRIBUTES_AT:]) != header.crc:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{partition}: the batch at {header.base_offset} is damaged")
+        headers.append(header)
+    return headers

@@ -1,0 +1,93 @@
+"""Keeps the store's lists of in-sync replicas true, for the partitions that this broker leads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from ottla.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
+    from ottla.env.clock import Clock, Timer
+    from ottla.replication.partition import Partition
+    from ottla.replication.replicas import Replicas
+
+log = logging.getLogger("ottla.replicas")
+
+AlterIsr = Callable[["Partition", frozenset[int]], Awaitable[None]]
+"""Has the store list these followers as in sync, if nobody has changed the partition's state since this leader looked.
+
+Raises KafkaError: INVALID_UPDATE_VERSION when somebody has, so that nothing was written; else nobody knows."""
+
+
+class InSyncReplicas:
+    """Followers join when they have caught up, and are let go when they have not for `replica.lag.time.max.ms`."""
+
+    def __init__(
+        self, replicas: Replicas, clock: Clock, config: Callable[[], BrokerConfig], alter_isr: AlterIsr
+    ) -> None:
+        self._replicas = replicas
+        self._clock = clock
+        self._config = config
+        self._alter_isr = alter_isr
+        self._timer: Timer | None = None
+        self._asking: set[asyncio.Task[None]] = set()
+        self._open: set[Partition] = set()
+
+    def start(self) -> None:
+        self._replicas.on_caught_up = self.review
+        self._schedule()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._asking:
+            task.cancel()
+
+    def _schedule(self) -> None:
+        self._timer = self._clock.call_later(self._max_lag / 2, self._review_all)
+
+    @property
+    def _max_lag(self) -> float:
+        return self._config().integer("replica.lag.time.max.ms") / 1000
+
+    def _review_all(self) -> None:
+        for partition in self._replicas:
+            self.review(partition)
+        self._schedule()
+
+    def review(self, partition: Partition) -> None:
+        """Ask the store to list who is in sync, if that is not what it lists. A question whose answer got lost is
+        asked again: the second one is refused if the first was heard."""
+        followers = partition.followers
+        if followers is None or partition in self._open:
+            return
+        wanted = followers.wanted(
+            partition.log.end_offset, partition.needed_end, self._clock.monotonic(), self._max_lag
+        )
+        if wanted != followers.in_sync:
+            followers.propose(wanted)
+            self._open.add(partition)
+            task = asyncio.ensure_future(self._ask(partition, wanted))
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+
+    async def _ask(self, partition: Partition, wanted: frozenset[int]) -> None:
+        followers = partition.followers
+        assert followers is not None
+        gone, joined = followers.in_sync - wanted, wanted - followers.in_sync
+        try:
+            await self._alter_isr(partition, wanted)
+        except KafkaError as error:
+            log.info("%s: its in-sync replicas could not be changed, which will be tried again: %s", partition, error)
+            if error.code is ErrorCode.INVALID_UPDATE_VERSION:
+                followers.proposed = None
+        else:
+            for what, who in (("no longer in sync", gone), ("in sync again", joined)):
+                if who:
+                    log.info("%s: broker %s is %s", partition, ", ".join(map(str, sorted(who))), what)
+        finally:
+            self._open.discard(partition)

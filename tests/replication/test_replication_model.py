@@ -1,0 +1,296 @@
+"""Any order of appends, fetches, elections, crashes and restarts keeps what was acknowledged, in one order, on all.
+
+Three replicas of a partition with real logs; the store is one versioned state, and the network a function call that
+happens when the test says so.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.log.epochs import EpochStart
+from ottla.log.log import LogRead
+from ottla.replication.followers import Followers
+from ottla.replication.following import position, take_over
+from ottla.replication.log_settings import log_config
+from ottla.replication.partition import Partition
+from ottla.wire.api.fetch import EpochEndOffset, PartitionData
+from tests.manual_clock import ManualClock
+from tests.replication.world import (
+    CLICKS,
+    TOPIC_ID,
+    ManualBackground,
+    WatchedDisk,
+    batch,
+    kill,
+    open_directory,
+    records_in,
+    settings,
+    settle,
+    visible,
+)
+
+BROKERS = (1, 2, 3)
+MAX_LAG = 10.0
+
+brokers = st.sampled_from(BROKERS)
+
+
+class State(NamedTuple):
+    """What the store says of the partition."""
+
+    leader: int | None
+    leader_epoch: int
+    isr: frozenset[int]
+    version: int
+
+
+class Replica:
+    """One broker's life with its replica; what it believes of the state may be old."""
+
+    def __init__(self, broker_id: int, path: Path, disk: WatchedDisk, clock: ManualClock) -> None:
+        self.broker_id = broker_id
+        self.directory = open_directory(path, disk, clock)
+        config = settings({"segment.bytes": "1048576"})
+        log = self.directory.logs.get(CLICKS) or self.directory.create_log(CLICKS, TOPIC_ID, log_config(config))
+        marks = self.directory.read_high_watermarks()
+        self.partition = Partition(TOPIC_ID, log, config, clock, ManualBackground(), marks.get(CLICKS, 0))
+        self.known: State | None = None
+
+    def learn(self, state: State, now: float) -> None:
+        """The broker sees the store's state, perhaps after others have moved on."""
+        if self.known is not None and state.version <= self.known.version:
+            return
+        self.known = state
+        partition = self.partition
+        others = [it for it in BROKERS if it != self.broker_id]
+        in_sync = [it for it in state.isr if it != self.broker_id]
+        partition.state_version = state.version
+        if state.leader != self.broker_id:
+            if partition.leads or partition.leader_epoch != state.leader_epoch:
+                partition.follow(state.leader_epoch)
+        elif partition.leads and partition.leader_epoch == state.leader_epoch:
+            partition.update_replicas(others, in_sync)
+        else:
+            partition.lead(state.leader_epoch, Followers(others, in_sync, now))
+
+
+class Replication(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop = asyncio.new_event_loop()
+        self._directory = tempfile.TemporaryDirectory()
+        self.clock = ManualClock()
+        self.disk = WatchedDisk()
+        self.replicas: dict[int, Replica] = {}
+        self.state = State(1, 0, frozenset(BROKERS), 0)
+        self.count = 0
+        self.waiting: list[tuple[bytes, asyncio.Future[None]]] = []
+        self.acknowledged: list[bytes] = []
+
+    def run(self, work: object = None) -> None:
+        self._loop.run_until_complete(settle())
+
+    @initialize()
+    def begin(self) -> None:
+        for broker_id in BROKERS:
+            self._start(broker_id)
+
+    def _start(self, broker_id: int) -> None:
+        async def start() -> Replica:
+            path = Path(self._directory.name) / str(broker_id)
+            return Replica(broker_id, path, self.disk, self.clock)
+
+        self.replicas[broker_id] = self._loop.run_until_complete(start())
+        self.replicas[broker_id].learn(self.state, self.clock.monotonic())
+
+    def _change(self, state: State) -> None:
+        self.state = state._replace(version=self.state.version + 1)
+
+    def _in_loop(self, function: object, *args: object) -> object:
+        async def call() -> object:
+            return function(*args)  # type: ignore[operator]
+
+        result = self._loop.run_until_complete(call())
+        self._collect()
+        return result
+
+    def _collect(self) -> None:
+        for value, future in list(self.waiting):
+            if future.done():
+                self.waiting.remove((value, future))
+                if not future.cancelled() and future.exception() is None:
+                    self.acknowledged.append(value)
+
+    @rule(broker_id=brokers)
+    def produce(self, broker_id: int) -> None:
+        """To whoever believes to lead, with acks=all."""
+        replica = self.replicas.get(broker_id)
+        if replica is None or not replica.partition.leads:
+            return
+        self.count += 1
+        value = b"%d" % self.count
+
+        def append() -> None:
+            appended = replica.partition.append(batch(value), None, 1000.0)
+            if appended.wait is None:
+                self.acknowledged.append(value)
+            else:
+                self.waiting.append((value, appended.wait))
+
+        self._in_loop(append)
+
+    @rule(broker_id=brokers)
+    def fetch(self, broker_id: int) -> None:
+        """A follower asks whom it takes for the leader."""
+        follower = self.replicas.get(broker_id)
+        if follower is None or follower.known is None or follower.partition.leads:
+            return
+        leader = self.replicas.get(follower.known.leader or 0)
+        if leader is not None:
+            self._in_loop(self._fetch, follower, leader)
+
+    def _fetch(self, follower: Replica, leader: Replica) -> None:
+        at = position(follower.partition)
+        try:
+            if not leader.partition.leads:
+                return
+            leader.partition.check_leader_epoch(follower.partition.leader_epoch)
+            found = leader.partition.read_as_follower(follower.broker_id, at.offset, 300, at.last_epoch)
+        except KafkaError as error:
+            if error.code in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH):
+                return
+            raise
+        answer = PartitionData(
+            high_watermark=leader.partition.high_watermark, log_start_offset=0, aborted_transactions=None, records=b""
+        )
+        if isinstance(found, EpochStart):
+            answer.diverging_epoch = EpochEndOffset(epoch=found.epoch, end_offset=found.start_offset)
+        else:
+            assert isinstance(found, LogRead)
+            answer.records = b"" if found.file is None else found.file.read(found.size, found.position)
+        take_over(follower.partition, answer)
+
+    @rule()
+    def review(self) -> None:
+        """The leader asks the store for other in-sync replicas; the answer may get lost."""
+        for replica in self.replicas.values():
+            partition, known = replica.partition, replica.known
+            followers = partition.followers
+            if not partition.leads or followers is None or known is None:
+                continue
+            wanted = followers.wanted(partition.log.end_offset, partition.needed_end, self.clock.monotonic(), MAX_LAG)
+            if wanted == followers.in_sync:
+                continue
+            followers.propose(wanted)
+            if known.version == self.state.version:
+                self._change(self.state._replace(isr=wanted | {replica.broker_id}))
+            else:
+                followers.proposed = None
+
+    @rule(broker_id=brokers)
+    def look(self, broker_id: int) -> None:
+        replica = self.replicas.get(broker_id)
+        if replica is not None:
+            self._in_loop(replica.learn, self.state, self.clock.monotonic())
+
+    @rule(seconds=st.sampled_from([1.0, MAX_LAG + 1]))
+    def time_passes(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    @precondition(lambda self: len(self.replicas) > 1)
+    @rule(broker_id=brokers, clean=st.booleans())
+    def kill(self, broker_id: int, clean: bool) -> None:
+        replica = self.replicas.pop(broker_id, None)
+        if replica is None:
+            return
+        self._in_loop(replica.partition.close)
+        if clean:
+            self.directory_checkpoint(replica)
+            replica.directory.close()
+        else:
+            kill(replica.directory)
+
+    @staticmethod
+    def directory_checkpoint(replica: Replica) -> None:
+        replica.directory.checkpoint_high_watermarks({CLICKS: replica.partition.high_watermark})
+
+    @rule()
+    def elect(self) -> None:
+        """The controller sees who is alive: as `cluster.failover` decides."""
+        alive = [it for it in BROKERS if it in self.replicas]
+        candidates = [it for it in alive if it in self.state.isr]
+        if self.state.leader in alive:
+            isr = self.state.isr & set(alive)
+            if isr != self.state.isr:
+                self._change(self.state._replace(isr=isr, leader_epoch=self.state.leader_epoch + 1))
+        elif candidates:
+            epoch = self.state.leader_epoch + 1
+            self._change(State(candidates[0], epoch, frozenset(candidates), 0))
+        elif self.state.leader is not None:
+            self._change(self.state._replace(leader=None, leader_epoch=self.state.leader_epoch + 1))
+
+    @rule(broker_id=brokers)
+    def move_leadership(self, broker_id: int) -> None:
+        """As preferred elections and controlled shutdowns do."""
+        if broker_id in self.state.isr and broker_id in self.replicas and self.state.leader != broker_id:
+            self._change(self.state._replace(leader=broker_id, leader_epoch=self.state.leader_epoch + 1))
+
+    @rule(broker_id=brokers)
+    def restart(self, broker_id: int) -> None:
+        if broker_id not in self.replicas:
+            self._start(broker_id)
+
+    @invariant()
+    def nobody_shows_what_another_does_not(self) -> None:
+        """What two replicas call committed is the same as far as both have it."""
+        seen: Sequence[bytes | None] = []
+        for replica in self.replicas.values():
+            shown = [record.value for record in visible(replica.partition)]
+            common = min(len(seen), len(shown))
+            assert list(seen[:common]) == shown[:common]
+            seen = max(seen, shown, key=len)
+
+    def teardown(self) -> None:
+        try:
+            self._heal()
+            contents = []
+            for replica in self.replicas.values():
+                log = replica.partition.log
+                read = log.read(0, 1 << 20, log.end_offset)
+                contents.append(b"" if read.file is None else read.file.read(read.size, read.position))
+            assert contents[0] == contents[1] == contents[2], "all have the same bytes"
+            stored = [record.value for record in records_in(contents[0])]
+            assert set(self.acknowledged) <= set(stored), "what was acknowledged is there"
+            assert len(stored) == len(set(stored))
+            order = [value for value in stored if value in set(self.acknowledged)]
+            assert order == sorted(self.acknowledged, key=lambda value: stored.index(value))
+            for replica in self.replicas.values():
+                self._in_loop(replica.partition.close)
+                replica.directory.close()
+        finally:
+            self._loop.close()
+            self._directory.cleanup()
+
+    def _heal(self) -> None:
+        """Everybody is back, and the network works."""
+        for broker_id in BROKERS:
+            self.restart(broker_id)
+        for _ in range(60):
+            self.elect()
+            for broker_id in BROKERS:
+                self.look(broker_id)
+            for broker_id in BROKERS:
+                self.fetch(broker_id)
+            self.review()
+
+
+TestReplication = Replication.TestCase
+TestReplication.settings = hypothesis_settings(max_examples=60, stateful_step_count=60, deadline=None)
