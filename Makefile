@@ -5,8 +5,9 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 KAFKA_JARS ?= $(wildcard $(CURDIR)/build/kafka-jars)
+ZOOKEEPER_JARS ?= $(wildcard $(CURDIR)/build/zookeeper-jars)
 
-.PHONY: setup run test check bench profile lock docs kafka-jars clean
+.PHONY: setup run test check bench profile lock docs kafka-jars zookeeper-jars clean
 
 setup: $(STAMP)
 
@@ -23,12 +24,18 @@ run: setup
 	@$(BIN)/ottla serve --data-dir data --listen 127.0.0.1:9092
 
 test: setup
-	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@KAFKA_JARS=$(KAFKA_JARS) ZOOKEEPER_JARS=$(ZOOKEEPER_JARS) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 # Needs Maven and Java. With the jars in place, `make test` also runs Kafka's own tools against Ottla.
 kafka-jars: build/kafka-jars
 
 build/kafka-jars: tests/compat/kafka/pom.xml
+	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$@
+
+# Needs Maven and Java. With the jars in place, `make test` also runs the store against a real ZooKeeper.
+zookeeper-jars: build/zookeeper-jars
+
+build/zookeeper-jars: tests/store/zookeeper/pom.xml
 	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$@
 
 check: setup
@@ -51,7 +58,7 @@ docs: setup
 
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --no-emit-index-url --no-emit-find-links --group dev --extra test pyproject.toml -o requirements/dev.lock
+	  --no-emit-index-url --no-emit-find-links --group dev --extra test --extra zookeeper pyproject.toml -o requirements/dev.lock
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -17,6 +17,7 @@ FAMILIES = {
     "consume": "Print the records of a topic.",
     "groups": "List, describe, reset and delete consumer groups.",
     "configs": "Show and change settings of topics, brokers and groups.",
+    "zookeeper": "Run a ZooKeeper server for development.",
     "doctor": "Check that a broker answers and what it advertises.",
 }
 
