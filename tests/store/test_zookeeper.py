@@ -251,6 +251,21 @@ async def test_a_commit_that_may_have_been_done_waits_however_long(scene: Scene)
 
 
 @behind_a_proxy
+async def test_a_connection_on_which_nobody_answers_is_given_up_in_time(scene: Scene) -> None:
+    """A server does that when it is just starting: the session must not expire while the store waits for it."""
+    _, proxy, store, _ = scene
+    session = store.session_id
+    await store.commit([Create("/e", ephemeral=True)])
+    proxy.replies.clear()
+    before = proxy.connections
+    proxy.cut()
+    await eventually(lambda: proxy.connections > before + 1)
+    proxy.resume()
+    assert await store.commit([Set("/e", b"", 0)]) == [1]
+    assert store.session_id == session
+
+
+@behind_a_proxy
 async def test_a_paused_connection_expires_the_session(scene: Scene) -> None:
     """Here it is ZooKeeper that finds out, and the store learns it when it can talk to ZooKeeper again."""
     world, proxy, _, other = scene

@@ -36,6 +36,9 @@ MOST_IN_FLIGHT = 128
 MOST_HANDLED_AT_ONCE = 256
 """Messages from kazoo's thread that are handled before other work of the event loop gets its turn."""
 LONGEST_RECONNECT_DELAY = 1.0
+FEWEST_ATTEMPTS = 4
+"""To connect in one session timeout, which kazoo divides by the number of hosts. A server that is just starting may
+take a connection and never answer on it; with one host, kazoo would wait for it until the session has expired."""
 
 
 class Reply(NamedTuple):
@@ -118,7 +121,7 @@ class ZooKeeperClient:
         """Why requests are refused at once: there has been no connection for longer than anybody should wait."""
         try:
             self._kazoo = KazooClient(
-                hosts=address,
+                hosts=_repeated(address),
                 timeout=session_timeout,
                 handler=Handler(),
                 auth_data=None if credentials is None else [("digest", credentials)],
@@ -274,6 +277,12 @@ class ZooKeeperClient:
         for request in requests:
             if not request.future.done():
                 request.future.set_exception(error)
+
+
+def _repeated(address: str) -> str:
+    hosts, slash, chroot = address.partition("/")
+    several = hosts.split(",")
+    return ",".join(several * -(-FEWEST_ATTEMPTS // len(several))) + slash + chroot
 
 
 def _look_at(future: "asyncio.Future[Reply]") -> None:
