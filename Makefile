@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 KAFKA_JARS ?= $(wildcard $(CURDIR)/build/kafka-jars)
 ZOOKEEPER_JARS ?= $(wildcard $(CURDIR)/build/zookeeper-jars)
 
-.PHONY: setup run test check bench profile lock docs kafka-jars zookeeper-jars clean
+.PHONY: setup run test torture check bench profile lock docs kafka-jars zookeeper-jars clean
 
 setup: $(STAMP)
 
@@ -26,6 +26,12 @@ run: setup
 test: setup
 	@KAFKA_JARS=$(KAFKA_JARS) ZOOKEEPER_JARS=$(ZOOKEEPER_JARS) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
+# Transactional copiers and the broker, killed at random for so many minutes: is the copy exact? `make torture SEED=7`
+# repeats a schedule. With the jars in place, Kafka's own copier takes part and its dump-log reads the result.
+MINUTES ?= 1
+torture: setup
+	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m tests.torture --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
 # Needs Maven and Java. With the jars in place, `make test` also runs Kafka's own tools against Ottla.
 kafka-jars: build/kafka-jars
 
@@ -39,8 +45,8 @@ build/zookeeper-jars: tests/store/zookeeper/pom.xml
 	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$@
 
 check: setup
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench examples
+	$(BIN)/ruff format --check src tests bench examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -24,6 +24,7 @@ NO_OFFSET = -1
 
 READ_COMMITTED = 1
 """The isolation level of a reader that does not want records of open and aborted transactions."""
+ISOLATION_LEVELS = (0, READ_COMMITTED)
 
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1

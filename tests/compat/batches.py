@@ -11,6 +11,8 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 """Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max timestamp, producer id,
 producer epoch, base sequence, record count."""
 CRC_START = 21
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
@@ -25,8 +27,10 @@ class Batch:
     base_timestamp: int
     max_timestamp: int
     producer_id: int
+    producer_epoch: int
     base_sequence: int
     record_count: int
+    records: bytes
 
     @property
     def last_offset(self) -> int:
@@ -36,6 +40,23 @@ class Batch:
     def codec(self) -> int:
         return self.attributes & 0x07
 
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def marker(self) -> tuple[str, int]:
+        """What the marker says and the epoch of the coordinator that said it. Such a record has short fields only, so
+        every number of variable length in front of its key and value takes one byte."""
+        key_version, kind = struct.unpack_from(">hh", self.records, 5)
+        version, coordinator_epoch = struct.unpack_from(">hi", self.records, 10)
+        assert (key_version, version) == (0, 0)
+        return {0: "ABORT", 1: "COMMIT"}[kind], coordinator_epoch
+
 
 def pack(
     values: Sequence[bytes],
@@ -44,11 +65,12 @@ def pack(
     producer_id: int = NO_PRODUCER,
     producer_epoch: int = -1,
     sequence: int = -1,
+    attributes: int = 0,
 ) -> bytes:
     """An uncompressed batch of records without keys and headers."""
     stamps = list(timestamps or [1_700_000_000_000] * len(values))
     records = b"".join(_record(stamps[i] - stamps[0], i, value) for i, value in enumerate(values))
-    fields = (0, len(values) - 1, stamps[0], max(stamps), producer_id, producer_epoch, sequence, len(values))
+    fields = (attributes, len(values) - 1, stamps[0], max(stamps), producer_id, producer_epoch, sequence, len(values))
     checked = struct.pack(">hiqqqhii", *fields) + records
     length = len(checked) + 9
     return struct.pack(">qiibI", 0, length, -1, 2, crc32c.crc32c(checked)) + checked
@@ -85,7 +107,7 @@ def unpack(records: bytes | None) -> list[Batch]:
             base_time,
             max_time,
             producer,
-            _,
+            epoch,
             sequence,
             count,
         ) = HEADER.unpack_from(data)
@@ -94,6 +116,8 @@ def unpack(records: bytes | None) -> list[Batch]:
             break
         assert magic == 2
         assert crc == crc32c.crc32c(data[CRC_START:size])
-        batches.append(Batch(base_offset, size, attributes, last_delta, base_time, max_time, producer, sequence, count))
+        times = (base_time, max_time)
+        body = data[HEADER.size : size]
+        batches.append(Batch(base_offset, size, attributes, last_delta, *times, producer, epoch, sequence, count, body))
         data = data[size:]
     return batches

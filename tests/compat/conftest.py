@@ -18,6 +18,13 @@ from tests.compat import topics
 from tests.compat.processes import BrokerProcess
 
 EXTERNAL_BROKER = os.environ.get("OTTLA_COMPAT_BOOTSTRAP")
+HASTY = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "transaction.state.log.num.partitions": "4",
+    "offsets.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""Transactions out of time are looked for five times a second; with few partitions, a new broker is soon at work."""
 
 
 class Broker(Protocol):
@@ -81,6 +88,19 @@ def make_topic(admin: Any, unique: Callable[[], str]) -> MakeTopic:
 @pytest.fixture
 def topic(make_topic: MakeTopic) -> str:
     return make_topic()
+
+
+@pytest.fixture(scope="session")
+def hasty_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a broker with the settings above; Apache Kafka has to be started with the first of them."""
+    if EXTERNAL_BROKER:
+        yield EXTERNAL_BROKER
+        return
+    process = BrokerProcess(tmp_path_factory.mktemp("hasty") / "data", HASTY)
+    process.start()
+    yield process.bootstrap_servers
+    process.kill()
+    print(process.log())
 
 
 @pytest.fixture

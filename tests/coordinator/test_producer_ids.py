@@ -15,7 +15,7 @@ from ottla.store.sqlite import SqliteStore
 from tests.controller.world import TroubledStore
 from tests.coordinator.world import STORES
 from tests.manual_clock import ManualClock
-from tests.replication.world import ManualBackground, WatchedDisk, expect, on_loop
+from tests.replication.world import ManualBackground, WatchedDisk, expect, on_loop, settle
 
 on_both_stores = pytest.mark.parametrize("store", STORES)
 
@@ -111,3 +111,32 @@ async def test_a_store_in_trouble_asks_the_client_to_try_again(operation: str) -
         await ids.next()
     store.broken.clear()
     assert await ids.next() == 0
+
+
+@on_both_stores
+@on_loop
+async def test_who_cannot_wait_finds_ids_the_next_time(tmp_path: Path, store: str) -> None:
+    async with Stores(tmp_path, store).open() as opened:
+        ids = ProducerIds(1, opened)
+        assert ids.take() is None
+        assert ids.take() is None, "one block on its way is enough"
+        await settle()
+        assert [ids.take() for _ in range(1000)] == list(range(1000))
+        assert ids.take() is None
+        await settle()
+        assert (ids.take(), await ids.next()) == (1000, 1001)
+
+
+@on_loop
+async def test_who_cannot_wait_is_not_hurt_by_a_store_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+    store = TroubledStore(MemoryTree(), ManualClock())
+    await store.start()
+    ids = ProducerIds(1, store)
+    store.broken.add("get")
+    assert ids.take() is None
+    await settle()
+    assert "no producer ids can be had" in caplog.text
+    store.broken.clear()
+    assert ids.take() is None
+    await settle()
+    assert ids.take() == 0

@@ -3,16 +3,15 @@ from pathlib import Path
 
 import pytest
 
+from ottla.core.transitions import IllegalTransitionError
 from ottla.groups.state import (
     COMPLETING_REBALANCE,
     DEAD,
     EMPTY,
     PREPARING_REBALANCE,
     STABLE,
+    TRANSITIONS,
     GroupState,
-    IllegalTransitionError,
-    check_transition,
-    state_diagram,
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "consumer-offsets.md"
@@ -34,11 +33,11 @@ LEGAL = {
 @pytest.mark.parametrize(("current", "target"), list(itertools.product(GroupState, GroupState)))
 def test_only_the_moves_in_the_table_are_possible(current: GroupState, target: GroupState) -> None:
     if (current, target) in LEGAL:
-        check_transition(current, target)
+        TRANSITIONS.check(current, target)
     else:
         with pytest.raises(IllegalTransitionError, match=f"from {current.value} to {target.value}"):
-            check_transition(current, target)
+            TRANSITIONS.check(current, target)
 
 
 def test_the_diagram_in_the_documentation_is_current() -> None:
-    assert f"```mermaid\n{state_diagram()}\n```" in PAGE.read_text()
+    assert f"```mermaid\n{TRANSITIONS.diagram()}\n```" in PAGE.read_text()

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.core.transitions import IllegalTransitionError
 from ottla.txn.state import (
     BY_CODE,
     COMPLETE_ABORT,
@@ -12,10 +13,8 @@ from ottla.txn.state import (
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
-    IllegalTransitionError,
+    TRANSITIONS,
     TransactionState,
-    check_transition,
-    state_diagram,
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "transaction-state.md"
@@ -34,10 +33,10 @@ LEGAL = {
 @pytest.mark.parametrize(("current", "target"), list(itertools.product(TransactionState, TransactionState)))
 def test_only_the_moves_in_the_table_are_possible(current: TransactionState, target: TransactionState) -> None:
     if (current, target) in LEGAL:
-        check_transition(current, target)
+        TRANSITIONS.check(current, target)
     else:
         with pytest.raises(IllegalTransitionError, match=f"from {current.value} to {target.value}"):
-            check_transition(current, target)
+            TRANSITIONS.check(current, target)
 
 
 def test_codes_are_kafkas() -> None:
@@ -48,4 +47,4 @@ def test_codes_are_kafkas() -> None:
 
 
 def test_the_diagram_in_the_documentation_is_current() -> None:
-    assert f"```mermaid\n{state_diagram()}\n```" in PAGE.read_text()
+    assert f"```mermaid\n{TRANSITIONS.diagram()}\n```" in PAGE.read_text()

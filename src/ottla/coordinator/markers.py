@@ -43,9 +43,10 @@ class Markers:
     def _append(
         self, marker: EndTransactionMarker, transaction_version: int, partition: TopicPartition
     ) -> asyncio.Future[None] | None:
+        leader = self._replicas.leader_of(*partition)
         if partition.topic == GROUP_OFFSETS_TOPIC:
             return self._groups.end_transaction(partition.partition, marker, transaction_version)
-        return self._replicas.leader_of(*partition).append_marker(marker, transaction_version)
+        return leader.append_marker(marker, transaction_version)
 
 
 def _report_later(

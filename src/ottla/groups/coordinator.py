@@ -17,6 +17,7 @@ Its caller keeps to this order:
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ottla.core.effects import Now, Token
+from ottla.core.turns import Turns
 from ottla.errors import ErrorCode
 from ottla.groups.commands import UNKNOWN_MEMBER, Commit, Join, LeavingMember, PartitionCommit, Sync, TxnCommit
 from ottla.groups.effects import Outcome, TimerKey
@@ -51,7 +52,7 @@ class GroupCore:
         self._transactions: dict[int, dict[tuple[str, TopicPartition], None]] = {}
         """By producer id, the groups and partitions for which its open transaction has written offsets. They may have
         been deleted since."""
-        self._unwritten: Outcome | None = None
+        self._turns: Turns[Outcome] = Turns()
 
     def replay(self, record: Record, producer_id: int | None = None) -> None:
         """Takes over what a written record says. Durable state changes here and in `replay_end_txn`, nowhere else.
@@ -80,7 +81,7 @@ class GroupCore:
 
     def replay_end_txn(self, producer_id: int, *, committed: bool) -> None:
         """Takes over what a written control record says: the offsets of the transaction count now, or never."""
-        self._check_settled()
+        self._turns.begin()
         for group_id, partition in self._transactions.pop(producer_id, ()):
             if group_id in self.groups:
                 self.groups[group_id].offsets.end_pending(partition, producer_id, committed=committed)
@@ -93,17 +94,17 @@ class GroupCore:
                 self._rebalance.await_heartbeat(group, member, member.session_timeout_ms, now, out)
             if len(group.members) > self._parameters.group_max_size:
                 self._rebalance.prepare(group, "more members than group.max.size", now, out)
-        return self._end(out)
+        return self._turns.end(out)
 
     def written(self, outcome: Outcome) -> None:
-        self._settle(outcome)
+        self._turns.settle(outcome)
         producer_id = None if outcome.producer is None else outcome.producer.producer_id
         for record in outcome.records:
             self.replay(record, producer_id)
 
     def append_failed(self, outcome: Outcome, error: ErrorCode, now: Now) -> Outcome:
         """What to do instead: the replies refused, and the group brought back to a state that needs no record."""
-        self._settle(outcome)
+        self._turns.settle(outcome)
         answer = Outcome()
         answer.replies = [reply.failed(error) for reply in outcome.replies]
         answer.timers = list(outcome.timers)
@@ -126,17 +127,17 @@ class GroupCore:
     def join(self, token: Token, command: Join, now: Now) -> Outcome:
         out = self._begin()
         self._membership.join(token, command, now, out)
-        return self._end(out)
+        return self._turns.end(out)
 
     def sync(self, token: Token, command: Sync, now: Now) -> Outcome:
         out = self._begin()
         self._membership.sync(token, command, now, out)
-        return self._end(out)
+        return self._turns.end(out)
 
     def leave(self, token: Token, group_id: str, members: Sequence[LeavingMember], now: Now) -> Outcome:
         out = self._begin()
         self._membership.leave(token, group_id, members, now, out)
-        return self._end(out)
+        return self._turns.end(out)
 
     def heartbeat(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int, now: Now
@@ -149,7 +150,7 @@ class GroupCore:
         group = self.groups.get(key.group_id)
         if group is not None:
             self._rebalance.timer_fired(key.kind, group, key.member_id, now, out)
-        return self._end(out)
+        return self._turns.end(out)
 
     def commit_offsets(self, token: Token, command: Commit, now: Now) -> Outcome:
         out = self._begin()
@@ -157,12 +158,12 @@ class GroupCore:
         error = _check_commit(group, command)
         if error is not ErrorCode.NONE:
             out.reply(token, CommitResult((error,) * len(command.partitions)))
-            return self._end(out)
+            return self._turns.end(out)
         if group is not None and group.state in (STABLE, PREPARING_REBALANCE):
             group.members[command.member_id].touch(now.steady_ms)
         expiry = NO_TIMESTAMP if command.retention_time_ms == -1 else now.wall_ms + command.retention_time_ms
         self._write_offsets(token, command, expiry, now, out)
-        return self._end(out)
+        return self._turns.end(out)
 
     def commit_txn_offsets(self, token: Token, command: TxnCommit, now: Now) -> Outcome:
         """Unlike a commit by the consumer itself this is no sign of life: the producer may live without it."""
@@ -170,10 +171,10 @@ class GroupCore:
         error = _check_txn_commit(self.groups.get(command.group_id), command)
         if error is not ErrorCode.NONE:
             out.reply(token, CommitResult((error,) * len(command.partitions)))
-            return self._end(out)
+            return self._turns.end(out)
         out.producer = command.producer
         self._write_offsets(token, command, NO_TIMESTAMP, now, out)
-        return self._end(out)
+        return self._turns.end(out)
 
     def _write_offsets(
         self, token: Token, command: Commit | TxnCommit, expire_timestamp_ms: int, now: Now, out: Outcome
@@ -215,7 +216,7 @@ class GroupCore:
         else:
             errors = tuple(self._delete_offset(group, partition, out) for partition in partitions)
             out.reply(token, DeleteOffsetsResult(ErrorCode.NONE, errors))
-        return self._end(out)
+        return self._turns.end(out)
 
     def _delete_offset(self, group: Group, partition: TopicPartition, out: Outcome) -> ErrorCode:
         if group.is_subscribed_to(partition.topic):
@@ -237,7 +238,7 @@ class GroupCore:
             out.records += [OffsetRemoved(group.group_id, gone.topic, gone.partition) for gone in expired]
             if group.state is EMPTY and len(expired) == len(group.offsets) and not group.offsets.has_pending:
                 out.records.append(GroupRemoved(group.group_id))
-        return self._end(out)
+        return self._turns.end(out)
 
     def _is_expired(self, group: Group, committed: OffsetCommitted, now: Now) -> bool:
         if group.offsets.is_pending(committed.topic, committed.partition):
@@ -254,7 +255,7 @@ class GroupCore:
                 break
             for gone in group.offsets.of_deleted_topics(topics):
                 out.records.append(OffsetRemoved(group.group_id, *gone))
-        return self._end(out)
+        return self._turns.end(out)
 
     def describe(self, group_id: str) -> DescribedGroup:
         group = self.groups.get(group_id)
@@ -294,7 +295,7 @@ class GroupCore:
         out = self._begin()
         errors = tuple(self._delete_group(group_id, out) for group_id in group_ids)
         out.reply(token, DeleteGroupsResult(errors))
-        return self._end(out)
+        return self._turns.end(out)
 
     def _delete_group(self, group_id: str, out: Outcome) -> ErrorCode:
         group = self.groups.get(group_id)
@@ -307,22 +308,8 @@ class GroupCore:
         return ErrorCode.NONE
 
     def _begin(self) -> Outcome:
-        self._check_settled()
+        self._turns.begin()
         return Outcome()
-
-    def _check_settled(self) -> None:
-        if self._unwritten is not None:
-            raise RuntimeError("the records of the last command are neither written nor given up")
-
-    def _end(self, outcome: Outcome) -> Outcome:
-        if outcome.records:
-            self._unwritten = outcome
-        return outcome
-
-    def _settle(self, outcome: Outcome) -> None:
-        if self._unwritten is not outcome:
-            raise RuntimeError("these are not the records of the last command")
-        self._unwritten = None
 
     def _group(self, group_id: str) -> Group:
         """Offsets may be committed without any membership: such a group is made by its first offset."""

@@ -15,7 +15,7 @@ from ottla.groups.commands import Protocol
 from ottla.groups.offsets import Offsets
 from ottla.groups.records import GroupStored, OffsetCommitted, StoredMember
 from ottla.groups.results import JoinedMember
-from ottla.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE, GroupState, check_transition
+from ottla.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE, TRANSITIONS, GroupState
 from ottla.model import NO_TIMESTAMP
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -245,7 +245,7 @@ class Group:
             return None
 
     def transition(self, target: GroupState, now: Now) -> None:
-        check_transition(self.state, target)
+        TRANSITIONS.check(self.state, target)
         self.state = target
         self.state_timestamp_ms = now.wall_ms
 
@@ -294,7 +294,7 @@ class Group:
             return  # The record only says that the group exists, and its first members are ahead of it.
         target = STABLE if record.members else EMPTY
         if self.state in (PREPARING_REBALANCE, COMPLETING_REBALANCE):
-            check_transition(self.state, target)
+            TRANSITIONS.check(self.state, target)
         self.state = target  # From one state at rest to another, the log leaves out the states between.
         self.state_timestamp_ms = record.state_timestamp_ms
         self.generation = record.generation

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import Producer, TopicPartition
+from ottla.model import INTERNAL_TOPICS, Producer, TopicPartition
 from ottla.txn.commands import PROTOCOL_1, PROTOCOL_2, AddPartitions
 from ottla.txn.results import for_older_client
 from ottla.wire.api.add_partitions_to_txn import (
@@ -54,7 +54,7 @@ async def _add(
     broker: Broker, context: Context, transaction: AddPartitionsToTxnTransaction
 ) -> list[AddPartitionsToTxnTopicResult]:
     partitions = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    errors: Sequence[ErrorCode] = _missing(broker, partitions)
+    errors: Sequence[ErrorCode] = _unfit(broker, context, partitions)
     if not any(errors):
         errors = await _ask(broker, context, transaction, partitions)
         if context.api_version < _KNOWS_FENCED:
@@ -62,16 +62,19 @@ async def _add(
     return _results(transaction.topics, errors)
 
 
-def _missing(broker: Broker, partitions: Sequence[TopicPartition]) -> list[ErrorCode]:
+def _unfit(broker: Broker, context: Context, partitions: Sequence[TopicPartition]) -> list[ErrorCode]:
     """A transaction gets all of the partitions or none."""
-    topics = broker.controller.image.topics
-    known = [
-        partition.topic in topics and 0 <= partition.partition < len(topics[partition.topic].partitions)
-        for partition in partitions
-    ]
-    if all(known):
-        return [ErrorCode.NONE] * len(partitions)
-    return [ErrorCode.OPERATION_NOT_ATTEMPTED if it else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for it in known]
+    errors = []
+    for topic, index in partitions:
+        if context.api_version < _FROM_BROKERS and topic in INTERNAL_TOPICS:
+            errors.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        elif broker.controller.image.partition(topic, index) is None:
+            errors.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            errors.append(ErrorCode.NONE)
+    if not any(errors):
+        return errors
+    return [ErrorCode.OPERATION_NOT_ATTEMPTED if error is ErrorCode.NONE else error for error in errors]
 
 
 async def _ask(

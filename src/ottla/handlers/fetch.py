@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ottla.env.network import FileSlice
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import READ_COMMITTED
+from ottla.model import ISOLATION_LEVELS, READ_COMMITTED
 from ottla.replication.fetch_sessions import FetchPartition, FetchSession, Key
 from ottla.replication.waiting import DataWaiter, StableDataWaiter
 from ottla.wire.api.fetch import AbortedTransaction, FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 
 def handle(broker: Broker, context: Context, request: FetchRequest) -> Reply:
+    if request.isolation_level not in ISOLATION_LEVELS:
+        return _refuse_all(request, ErrorCode.UNKNOWN_SERVER_ERROR)
     try:
         session = _session(broker, context, request)
     except KafkaError as error:
@@ -33,6 +35,24 @@ def handle(broker: Broker, context: Context, request: FetchRequest) -> Reply:
     if fetch.is_ready():
         return fetch.response()
     return fetch.wait(fetch.read_again)
+
+
+def _refuse_all(request: FetchRequest, code: ErrorCode) -> FetchResponse:
+    """What Kafka answers to a request that it cannot make sense of."""
+    return FetchResponse(
+        error_code=code,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(partition_index=partition.partition, error_code=code, high_watermark=-1, records=b"")
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
 
 
 def _session(broker: Broker, context: Context, request: FetchRequest) -> FetchSession:
@@ -90,7 +110,7 @@ class Fetch:
                 partition_index=index,
                 error_code=error.code,
                 high_watermark=-1,
-                aborted_transactions=[] if self._committed_only else None,
+                aborted_transactions=None,
                 records=b"",
             )
         self._partitions.append(partition)

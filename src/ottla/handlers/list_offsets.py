@@ -13,6 +13,7 @@ from ottla.model import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     EARLIEST_TIMESTAMP,
+    ISOLATION_LEVELS,
     LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
@@ -65,6 +66,8 @@ def _answer(
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     try:
+        if isolation_level not in ISOLATION_LEVELS:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         if wanted.timestamp < 0 and context.api_version < _SINCE_VERSION.get(wanted.timestamp, _NEVER):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         partition = broker.replicas.leader_of(topic, wanted.partition_index)

@@ -45,9 +45,9 @@ def handle(broker: Broker, context: Context, request: ProduceRequest) -> Reply:
     if request.transactional_id is None:
         refusal = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transaction without its id")
         return _append_all(broker, context, request, lambda _: refusal)
-    known = {partition: header for partition, header in batches.items() if header.has_producer_id}
-    verification = Verification(broker, context.api_version, request.transactional_id, known)
+    verification = Verification(broker, context.api_version, request.transactional_id, batches)
     if verification.pending:
+        _keep_records(request)
         return _append_when_verified(broker, context, request, verification)
     return _append_all(broker, context, request, verification.verdict)
 
@@ -62,6 +62,13 @@ def _transactional_batches(
             if header is not None:
                 found[TopicPartition(_topic_name(broker, context, topic) or "", data.index)] = header
     return found
+
+
+def _keep_records(request: ProduceRequest) -> None:
+    """The request lies in a buffer that the next request of anybody is received into: take what is needed later."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            data.records = None if data.records is None else memoryview(bytearray(data.records))
 
 
 async def _append_when_verified(

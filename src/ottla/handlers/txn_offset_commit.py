@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from ottla.core.effects import response_error
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.commands import PartitionCommit, TxnCommit
+from ottla.handlers.verification import is_wanted
+from ottla.log.verification import UNVERIFIED
 from ottla.model import Producer, TopicId
 from ottla.wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -72,6 +74,8 @@ async def _commit(
     )
     adds = context.api_version >= _ADDS
     try:
+        if not is_wanted(broker, adds=adds):
+            return (await broker.groups.commit_txn(command, UNVERIFIED)).errors
         guard = broker.groups.begin_verification(command, supports_epoch_bump=adds)
         if guard is not None:
             place = broker.groups.partition_of(request.group_id)

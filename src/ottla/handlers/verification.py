@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log.verification import UNVERIFIED
 from ottla.model import Producer
 from ottla.records.format import ATTRIBUTES_AT, HEADER_SIZE, MAGIC, MAGIC_AT, TRANSACTIONAL_FLAG
 from ottla.records.header import read_header
@@ -39,8 +40,13 @@ def transactional_header(records: bytes | memoryview | None) -> BatchHeader | No
     return read_header(records) if records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_FLAG else None
 
 
+def is_wanted(broker: Broker, *, adds: bool) -> bool:
+    """Whether the coordinator is to be asked. Who adds partitions asks in any case."""
+    return adds or broker.config.boolean("transaction.partition.verification.enable")
+
+
 class Verification:
-    """The batches of one Produce request that are parts of a transaction."""
+    """The batches of one Produce request that are parts of a transaction; at least one."""
 
     def __init__(
         self, broker: Broker, api_version: int, transactional_id: str, batches: Mapping[TopicPartition, BatchHeader]
@@ -55,9 +61,9 @@ class Verification:
             refusal = KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "one request with batches of several producers")
             self._verdicts = dict.fromkeys(batches, refusal)
             return
-        for self._producer in producers:
-            for partition, header in batches.items():
-                self._begin(partition, header)
+        [self._producer] = producers
+        for partition, header in batches.items():
+            self._begin(partition, header)
 
     @property
     def pending(self) -> bool:
@@ -68,9 +74,13 @@ class Verification:
         return self._verdicts.get(partition)
 
     def _begin(self, partition: TopicPartition, header: BatchHeader) -> None:
+        adds = self._api_version >= _PRODUCE_ADDS
+        if not is_wanted(self._broker, adds=adds):
+            self._verdicts[partition] = Admission(UNVERIFIED)
+            return
         try:
             guard = self._broker.replicas.leader_of(*partition).begin_verification(
-                self._producer, header.base_sequence, supports_epoch_bump=self._api_version >= _PRODUCE_ADDS
+                self._producer, header.base_sequence, supports_epoch_bump=adds
             )
         except KafkaError as error:
             self._verdicts[partition] = error

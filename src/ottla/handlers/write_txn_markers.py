@@ -30,24 +30,10 @@ async def handle(broker: Broker, context: Context, request: WriteTxnMarkersReque
 
 async def _write(broker: Broker, wanted: WritableTxnMarker) -> WritableTxnMarkerResult:
     partitions = {TopicPartition(topic.name, index) for topic in wanted.topics for index in topic.partition_indexes}
-    errors: dict[TopicPartition, ErrorCode] = {}
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def report(partition: TopicPartition, error: ErrorCode) -> None:
-        errors[partition] = error
-        if len(errors) == len(partitions):
-            done.set_result(None)
-
-    broker.markers.write(
-        EndTransactionMarker(
-            wanted.producer_id, wanted.producer_epoch, wanted.coordinator_epoch, wanted.transaction_result
-        ),
-        wanted.transaction_version,
-        partitions,
-        report,
-    )
-    if partitions:
-        await done
+    if wanted.producer_id < 0 or wanted.producer_epoch < 0:
+        errors = dict.fromkeys(partitions, ErrorCode.UNKNOWN_SERVER_ERROR)
+    else:
+        errors = await _write_all(broker, wanted, partitions)
     return WritableTxnMarkerResult(
         producer_id=wanted.producer_id,
         topics=[
@@ -63,3 +49,23 @@ async def _write(broker: Broker, wanted: WritableTxnMarker) -> WritableTxnMarker
             for topic in wanted.topics
         ],
     )
+
+
+async def _write_all(
+    broker: Broker, wanted: WritableTxnMarker, partitions: set[TopicPartition]
+) -> dict[TopicPartition, ErrorCode]:
+    errors: dict[TopicPartition, ErrorCode] = {}
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def report(partition: TopicPartition, error: ErrorCode) -> None:
+        errors[partition] = error
+        if len(errors) == len(partitions):
+            done.set_result(None)
+
+    marker = EndTransactionMarker(
+        wanted.producer_id, wanted.producer_epoch, wanted.coordinator_epoch, wanted.transaction_result
+    )
+    broker.markers.write(marker, wanted.transaction_version, partitions, report)
+    if partitions:
+        await done
+    return errors

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 NO_LIMIT = -1
-_WEEK_MS = 7 * 24 * 60 * 60 * 1000
+_DAY_MS = 24 * 60 * 60 * 1000
+_WEEK_MS = 7 * _DAY_MS
 _NEVER = 2**63 - 1
 
 
@@ -23,3 +24,9 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     delete: bool = True
     """Whether `cleanup.policy` names `delete`. Without it, only what lies before the log start is removed."""
+    compact: bool = False
+    """Whether `cleanup.policy` names `compact`."""
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _NEVER
+    delete_retention_ms: int = _DAY_MS

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.log.checkpoint import DamagedCheckpoint, read_offsets, write_offsets
 from ottla.log.layout import (
     CLEAN_SHUTDOWN,
+    CLEANED_OFFSETS,
     DELETED_DIRECTORY_SUFFIX,
     HIGH_WATERMARKS,
     LOCK,
@@ -102,6 +103,7 @@ class LogDirectory:
         clean = disk.exists(f"{self.path}/{CLEAN_SHUTDOWN}")
         recovery_points = self._read_checkpoint(RECOVERY_POINTS)
         start_offsets = self._read_checkpoint(LOG_START_OFFSETS)
+        cleaned_offsets = self._read_checkpoint(CLEANED_OFFSETS)
         self._read_checkpoint(HIGH_WATERMARKS)
         if clean:
             # The marker must be gone for good before anything is appended, or a crash would pass for a clean stop.
@@ -121,6 +123,9 @@ class LogDirectory:
                 log_start_offset=start_offsets.get(topic_partition, 0),
                 clean=clean,
             )
+            cleaned_offset = cleaned_offsets.get(topic_partition, 0)
+            # One that is past the end tells nothing of the records that will be there.
+            log.compaction.cleaned_offset = cleaned_offset if cleaned_offset <= log.end_offset else 0
             self._add(log)
             if clock.monotonic() - reported > _PROGRESS_SECONDS:
                 reported = clock.monotonic()
@@ -194,6 +199,19 @@ class LogDirectory:
             },
         )
 
+    def checkpoint_cleaned_offsets(self, compacted: Log | None = None) -> None:
+        """Write down how far logs were compacted. One that was just now is on disk first."""
+        if compacted is not None:
+            self._storage.disk.sync_directory(compacted.path)
+        self._checkpoint(
+            CLEANED_OFFSETS,
+            lambda: {
+                log.topic_partition: log.compaction.cleaned_offset
+                for log in list(self.logs.values())
+                if log.compaction.cleaned_offset > 0
+            },
+        )
+
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Of the partitions given, those that are in this directory are written."""
         self._checkpoint(
@@ -207,6 +225,7 @@ class LogDirectory:
     def _lower_checkpoints(self) -> None:
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
+        self.checkpoint_cleaned_offsets()
 
     def _checkpoint(self, name: str, current: Callable[[], dict[TopicPartition, int]]) -> None:
         with self._checkpoint_lock:

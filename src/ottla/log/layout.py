@@ -8,6 +8,8 @@ TIME_INDEX_SUFFIX = ".timeindex"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
 INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES)
 
@@ -18,6 +20,7 @@ META_PROPERTIES = "meta.properties"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 

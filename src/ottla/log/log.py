@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.aborted import AbortedTransactions
+from ottla.log.compaction import Compaction
 from ottla.log.index import MAX_RELATIVE_OFFSET
 from ottla.log.layout import LEADER_EPOCHS, PARTITION_METADATA
 from ottla.log.reading import LogRead, Reading
@@ -72,6 +73,7 @@ class Log:
         "_sync_limit",
         "_syncing",
         "_untouched_end",
+        "compaction",
         "config",
         "doubtful",
         "end_offset",
@@ -118,6 +120,7 @@ class Log:
         self._reading = Reading(self._segments)
         self._replay = Replay(storage, self._segments, snapshots)
         self._aborted = AbortedTransactions(self._segments, self._replay)
+        self.compaction = Compaction(self, storage, self._segments, self._aborted)
         self._closed = False
         self._rolled = [segment for segment in unsynced if segment is not segments[-1]]
         self._syncing: tuple[Segment, ...] = ()
@@ -127,8 +130,8 @@ class Log:
         self._untouched_end = end_offset if untouched else _TOUCHED
         self._before_truncation: Callable[[], None] | None = None
         self.doubtful = False
-        """A sync failed. The kernel may have dropped what it could not write and report success from then on, so only
-        reading the log again, after a restart, tells what is on disk."""
+        """A sync failed, or a rename that must not. The kernel may have dropped what it could not write and report
+        success from then on, so only reading the log again, after a restart, tells what is on disk."""
 
     def __str__(self) -> str:
         return str(self.topic_partition)
@@ -454,6 +457,12 @@ class Log:
             if segment in self._rolled:
                 self._rolled.remove(segment)
 
+    def segments_replaced(self, old: Sequence[Segment]) -> None:
+        """Compaction has put a segment, which is on disk, in the place of some."""
+        self._rolled = [segment for segment in self._rolled if segment not in old]
+        self._directory_changed = True
+        self._reading.forget()
+
     # Truncation, by followers
 
     def truncate_to(self, offset: int) -> None:
@@ -486,6 +495,7 @@ class Log:
 
     def _lower_checkpoints(self, offset: int) -> None:
         """Before records may be replaced by others, no checkpoint may vouch for them any more."""
+        self.compaction.invalidate(offset)
         if offset < self.recovery_point or offset < self.log_start_offset:
             self.recovery_point = min(self.recovery_point, offset)
             self.log_start_offset = min(self.log_start_offset, offset)
@@ -606,6 +616,7 @@ class Log:
             self.synced(self.sync())
             active.sync_indexes()
         self._closed = True
+        self.compaction.invalidate()
         for segment in self._segments.all:
             segment.close()
         self._reading.forget()

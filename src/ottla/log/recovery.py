@@ -30,6 +30,7 @@ from ottla.log.scan import DamagedBatch, checked_batches
 from ottla.log.segment import Segment
 from ottla.log.segments import Segments
 from ottla.log.snapshot import Snapshots
+from ottla.log.swap import settle_swaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +77,7 @@ def open_log(
     clean: bool,
 ) -> Log:
     """The log in a directory, ready to use. Blocking."""
-    names = storage.disk.list(path)
+    names = settle_swaps(storage.disk, path, storage.disk.list(path))
     segments = _find_segments(storage, path, names)
     if not segments:
         segments, clean = [Segment.create(storage, path, log_start_offset)], False
@@ -197,7 +198,9 @@ class _Recovery:
         # A segment that ends just at the recovery point is checked too: its indexes may never have been synced.
         first = max(0, bisect_right(bases, recovery_point - 1) - 1)
         self._complete_indexes(self._segments[:first])
-        epochs.truncate_end(bases[first])
+        # What was written down of epochs below the recovery point is right. The batches need not tell the same:
+        # compaction may have removed the first of an epoch.
+        epochs.truncate_end(max(bases[first], recovery_point))
         self._start_producers(max(log_start_offset, bases[0]), bases[first])
         next_offset = bases[first]
         for number, segment in enumerate(self._segments[first:], first):
@@ -236,9 +239,10 @@ class _Recovery:
         position, next_offset, whole = 0, segment.base_offset, True
         while position < segment.size:
             try:
-                for start, header in self._batches(segment, position, next_offset):
+                for start, header, _ in self._batches(segment, position, next_offset):
                     segment.note(header, header.base_offset, start, self._config)
-                    epochs.assign(header.partition_leader_epoch, header.base_offset)
+                    if header.partition_leader_epoch > epochs.latest:
+                        epochs.assign(header.partition_leader_epoch, header.base_offset)
                     if header.producer_id >= 0:
                         self._replay(segment, start, header)
                     position, next_offset = start + header.size, header.next_offset
@@ -271,7 +275,7 @@ class _Recovery:
         return None
 
     @staticmethod
-    def _batches(segment: Segment, position: int, next_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    def _batches(segment: Segment, position: int, next_offset: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         return checked_batches(segment.file(), position, segment.size, segment.base_offset, next_offset)
 
     @staticmethod

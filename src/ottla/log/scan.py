@@ -41,8 +41,8 @@ def headers(file: File, position: int, end: int, base_offset: int) -> Iterator[t
 
 def checked_batches(
     file: File, position: int, end: int, base_offset: int, next_offset: int
-) -> Iterator[tuple[int, BatchHeader]]:
-    """Like `headers`, and also checks every checksum and that offsets rise from `next_offset` on."""
+) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """Like `headers`, with the bytes of each batch; also checks checksums, and that offsets rise from `next_offset`."""
     window = memoryview(b"")
     start = position
     while position < end:
@@ -55,12 +55,13 @@ def checked_batches(
         size = header.batch_length + LOG_OVERHEAD
         if inside + size > len(window):
             window, start, inside = memoryview(file.read(max(_FULL_WINDOW, size), position)), position, 0
-        if crc32c(window[inside + ATTRIBUTES_AT : inside + size]) != header.crc:
+        batch = window[inside : inside + size]
+        if crc32c(batch[ATTRIBUTES_AT:]) != header.crc:
             raise DamagedBatch(position, "the checksum is wrong")
         if header.base_offset < next_offset:
             raise DamagedBatch(position, f"offset {header.base_offset} where {next_offset} or more is due")
         next_offset = header.base_offset + header.last_offset_delta + 1
-        yield position, header
+        yield position, header, batch
         position += size
 
 

@@ -56,6 +56,7 @@ class Segment:
         "_max_timestamp",
         "_max_timestamp_offset",
         "_storage",
+        "_suffix",
         "base_offset",
         "created_ms",
         "directory",
@@ -66,13 +67,16 @@ class Segment:
         "transaction_index",
     )
 
-    def __init__(self, storage: Storage, directory: str, base_offset: int, size: int, *, new: bool = False) -> None:
+    def __init__(
+        self, storage: Storage, directory: str, base_offset: int, size: int, *, new: bool = False, suffix: str = ""
+    ) -> None:
         self.directory = directory
         self.base_offset = base_offset
         self.size = size
+        self._suffix = suffix
         self.created_ms = storage.clock.time_ms()
-        self.offset_index = _index(storage, directory, base_offset, OFFSET_INDEX_SUFFIX, new)
-        self.time_index = _index(storage, directory, base_offset, TIME_INDEX_SUFFIX, new)
+        self.offset_index = SparseIndex(storage.disk, self.path(OFFSET_INDEX_SUFFIX), OFFSET_ENTRY, new=new)
+        self.time_index = SparseIndex(storage.disk, self.path(TIME_INDEX_SUFFIX), TIME_ENTRY, new=new)
         self.transaction_index: TransactionIndex | None = None
         """None while no marker in the segment has aborted a transaction, as in nearly every segment."""
         self.indexes_are_full = False
@@ -85,15 +89,16 @@ class Segment:
         self._indexed_timestamp = NO_TIMESTAMP
 
     @classmethod
-    def create(cls, storage: Storage, directory: str, base_offset: int) -> Segment:
-        segment = cls(storage, directory, base_offset, 0, new=True)
+    def create(cls, storage: Storage, directory: str, base_offset: int, suffix: str = "") -> Segment:
+        """A new, empty segment. The names of its files end in the suffix."""
+        segment = cls(storage, directory, base_offset, 0, new=True, suffix=suffix)
         for suffix in SEGMENT_SUFFIXES:
             storage.disk.remove(segment.path(suffix))
         storage.disk.open(segment.path(), create=True).close()
         return segment
 
     def path(self, suffix: str = LOG_SUFFIX) -> str:
-        return segment_path(self.directory, self.base_offset, suffix)
+        return segment_path(self.directory, self.base_offset, suffix) + self._suffix
 
     def has_indexes(self, names: set[str]) -> bool:
         """Whether both index files are among the names in the directory."""
@@ -125,7 +130,7 @@ class Segment:
         timestamp = header.max_timestamp
         if position == 0:
             self._first_timestamp = timestamp
-        if timestamp > self._max_timestamp:
+        if timestamp > self._max_timestamp and header.record_count:
             self._max_timestamp = timestamp
             self._max_timestamp_offset = base_offset + header.last_offset_delta
         if self._bytes_since_entry > config.index_interval_bytes:
@@ -303,6 +308,8 @@ class Segment:
         if found is None:
             return None
         position, header = found
+        if header.record_count == 0:
+            return None  # Kafka's indexes also name batches that compaction has emptied.
         offset, timestamp = max_timestamp_record(self.file().read(header.size, position))
         return TimestampOffset(offset, timestamp, header.partition_leader_epoch)
 
@@ -344,7 +351,7 @@ class Segment:
         self._load_max_timestamp()
         try:
             for _, header in self.headers(self._position_before(0, self._max_timestamp_offset - self.base_offset)):
-                if header.max_timestamp > self._max_timestamp:
+                if header.max_timestamp > self._max_timestamp and header.record_count:
                     self._max_timestamp = header.max_timestamp
                     self._max_timestamp_offset = header.last_offset
         except DamagedBatch as error:
@@ -419,8 +426,3 @@ class Segment:
         self._first_timestamp = _UNKNOWN
         self._max_timestamp = self._indexed_timestamp = NO_TIMESTAMP
         self._max_timestamp_offset = self.base_offset
-
-
-def _index(storage: Storage, directory: str, base_offset: int, suffix: str, new: bool) -> SparseIndex:
-    entry = OFFSET_ENTRY if suffix == OFFSET_INDEX_SUFFIX else TIME_ENTRY
-    return SparseIndex(storage.disk, segment_path(directory, base_offset, suffix), entry, new=new)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ottla.log.segment import Segment
 
 
@@ -40,6 +42,18 @@ class Segments:
     def next_base(self, segment: Segment) -> int:
         """Where the segment after one that is not the active one begins."""
         return self._bases[bisect_right(self._bases, segment.base_offset)]
+
+    def has_in_a_row(self, segments: Sequence[Segment]) -> bool:
+        """Whether these segments follow each other, and are not the active one."""
+        start = bisect_left(self._bases, segments[0].base_offset)
+        found = self.all[start : start + len(segments)]
+        return found == list(segments) and segments[-1] is not self.active
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put one in the place of some that follow each other."""
+        start = self.all.index(old[0])
+        self.all[start : start + len(old)] = [new]
+        self._bases[start : start + len(old)] = [new.base_offset]
 
     def remove(self, segment: Segment) -> None:
         index = self.all.index(segment)

@@ -65,6 +65,11 @@ class TransactionIndex:
             count, last = count + 1, entry.last_offset
         self._count, self._last_offset = count, last
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file that count."""
+        return self._count * ABORTED_ENTRY.size
+
     def prepare(self, aborted: AbortedTransaction) -> None:
         """Write an entry that does not count yet. On OSError the index is as it was."""
         file = self._disk.open(self._path, create=True)
@@ -78,8 +83,7 @@ class TransactionIndex:
 
     def rewrite(self, aborted: Iterable[AbortedTransaction]) -> None:
         """Replace a damaged file, and sync it: another crash must not leave an empty one."""
-        data = b"".join(ABORTED_ENTRY.pack(_VERSION, *entry) for entry in aborted)
-        self._disk.replace_bytes(self._path, data)
+        self._disk.replace_bytes(self._path, encode_entries(aborted))
         self.load()
 
     def truncate(self, end_offset: int) -> None:
@@ -93,7 +97,7 @@ class TransactionIndex:
 
     def seal(self) -> None:
         """Have the file hold all entries and nothing else."""
-        size = self._count * ABORTED_ENTRY.size
+        size = self.size
         if not self.loaded or not self._disk.exists(self._path) or self._disk.size(self._path) == size:
             return
         if size == 0:
@@ -136,6 +140,10 @@ class TransactionIndex:
         for entry in entries(file.read(ABORTED_ENTRY.size, slot * ABORTED_ENTRY.size)):
             return entry
         raise DamagedIndex(f"{self._path} is shorter than it was")
+
+
+def encode_entries(aborted: Iterable[AbortedTransaction]) -> bytes:
+    return b"".join(ABORTED_ENTRY.pack(_VERSION, *entry) for entry in aborted)
 
 
 def entries(data: bytes) -> Iterable[AbortedTransaction]:

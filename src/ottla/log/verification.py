@@ -21,6 +21,10 @@ class VerificationGuard:
     __slots__ = ()
 
 
+UNVERIFIED = VerificationGuard()
+"""For a broker that does not ask (`transaction.partition.verification.enable=false`): every batch is believed."""
+
+
 class _Verification:
     __slots__ = ("epoch", "guard", "lowest_sequence", "started_ms", "supports_epoch_bump")
 
@@ -56,6 +60,8 @@ class Verifications:
 
     def check_guard(self, producer_id: int, guard: VerificationGuard | None) -> None:
         """Raises KafkaError unless this is the guard of a transaction that has not ended since."""
+        if guard is UNVERIFIED:
+            return
         pending = self._pending.get(producer_id)
         if guard is None or pending is None or pending.guard is not guard:
             raise KafkaError(

@@ -1,4 +1,4 @@
-"""What a broker does for its logs from time to time: retention, checkpoints, forgetting idle producers."""
+"""What a broker does for its logs from time to time: retention, compaction, checkpoints, forgetting idle producers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from ottla.replication.cleaning import LogCleaner
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
@@ -32,6 +34,7 @@ class Housekeeping:
         self._background = background
         self._config = config
         self._timers: dict[str, Timer] = {}
+        self._cleaner = LogCleaner(replicas, clock, background, config)
         self._sweeping: set[LogDirectory] = set()
         self._chores: dict[str, Callable[[], None]] = {
             "log.retention.check.interval.ms": self.retain,
@@ -45,6 +48,7 @@ class Housekeeping:
         for interval in self._chores:
             self._schedule(interval)
         self._sweep()
+        self._cleaner.start()
 
     def _sweep(self) -> None:
         """Remove the files of deleted segments and topics whose delay is over."""
@@ -63,6 +67,7 @@ class Housekeeping:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        self._cleaner.stop()
 
     def _schedule(self, interval: str) -> None:
         delay = self._config().integer(interval) / 1000

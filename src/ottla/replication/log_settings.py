@@ -7,7 +7,7 @@ from ottla.log.config import LogConfig
 def log_config(config: TopicConfig) -> LogConfig:
     return LogConfig(
         segment_bytes=config.segment_bytes,
-        segment_ms=config.segment_ms,
+        segment_ms=_segment_ms(config),
         segment_jitter_ms=config.segment_jitter_ms,
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,
@@ -17,4 +17,14 @@ def log_config(config: TopicConfig) -> LogConfig:
         flush_ms=config.flush_ms,
         file_delete_delay_ms=config.file_delete_delay_ms,
         delete="delete" in config.cleanup_policy,
+        compact=config.compacted,
+        min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
+        min_compaction_lag_ms=config.min_compaction_lag_ms,
+        max_compaction_lag_ms=config.max_compaction_lag_ms,
+        delete_retention_ms=config.delete_retention_ms,
     )
+
+
+def _segment_ms(config: TopicConfig) -> int:
+    """What is in the active segment is not compacted, so `max.compaction.lag.ms` also limits how long that is one."""
+    return min(config.segment_ms, config.max_compaction_lag_ms) if config.compacted else config.segment_ms

@@ -15,6 +15,7 @@ Its caller keeps to this order:
 from collections.abc import Callable, Mapping
 
 from ottla.core.effects import Now, SetTimer, Token
+from ottla.core.turns import Turns
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Producer, TopicPartition
 from ottla.txn import listing, markers, rules
@@ -49,7 +50,7 @@ class TxnCore:
         self._next_producer_id = next_producer_id
         self.transactions: dict[str, Transaction] = {}
         """To look at, not to touch."""
-        self._unwritten: Outcome | None = None
+        self._turns: Turns[Outcome] = Turns()
 
     def replay(self, record: Record) -> None:
         """Takes over what a written record says. Durable state changes here and nowhere else."""
@@ -73,16 +74,16 @@ class TxnCore:
                 out.markers.append(self._write_markers(transaction.stored))
             elif transaction.state.is_preparing:
                 out.set_timer(_key(TimerKind.MARKERS, transaction), now.steady_ms)
-        return self._end(out)
+        return self._turns.end(out)
 
     def written(self, outcome: Outcome) -> None:
-        self._settle(outcome)
+        self._turns.settle(outcome)
         for record in outcome.records:
             self.replay(record)
 
     def append_failed(self, outcome: Outcome, error: ErrorCode, now: Now) -> Outcome:
         """What to do instead: the replies refused, nothing changed, and another attempt where nobody else makes one."""
-        self._settle(outcome)
+        self._turns.settle(outcome)
         answer = Outcome()
         answer.replies = [reply.failed(error) for reply in outcome.replies]
         answer.timers = list(outcome.otherwise)
@@ -102,7 +103,7 @@ class TxnCore:
         except KafkaError as error:
             result = InitProducerIdResult(error.code)
         out.reply(token, result)
-        return self._end(out)
+        return self._turns.end(out)
 
     def _init_producer_id(self, command: InitProducerId, now: Now, out: Outcome) -> InitProducerIdResult:
         if not command.transactional_id:
@@ -152,7 +153,7 @@ class TxnCore:
         out = self._begin()
         error = self._add_partitions(command, now, out)
         out.reply(token, AddPartitionsResult((error,) * len(command.partitions)))
-        return self._end(out)
+        return self._turns.end(out)
 
     def _add_partitions(self, command: AddPartitions, now: Now, out: Outcome) -> ErrorCode:
         if not command.transactional_id:
@@ -187,7 +188,7 @@ class TxnCore:
         except KafkaError as error:
             result = EndTxnResult(error.code)
         out.reply(token, result)
-        return self._end(out)
+        return self._turns.end(out)
 
     def _end_txn(self, command: EndTxn, now: Now, out: Outcome) -> EndTxnResult:
         if not command.transactional_id:
@@ -262,7 +263,7 @@ class TxnCore:
             self._complete(transaction, now, out)
         elif transaction.to_retry and not retries:
             out.set_timer(_key(TimerKind.MARKERS, transaction), now.steady_ms + MARKER_RETRY_MS)
-        return self._end(out)
+        return self._turns.end(out)
 
     def _complete(self, transaction: Transaction, now: Now, out: Outcome) -> None:
         key = _key(TimerKind.MARKERS, transaction)
@@ -286,7 +287,7 @@ class TxnCore:
                 again = WriteMarkers(self._marker(transaction.stored), tuple(sorted(transaction.to_retry)))
                 transaction.to_retry.clear()
                 out.markers.append(again)
-        return self._end(out)
+        return self._turns.end(out)
 
     def _await_timeout(self, record: TransactionStored, now: Now, out: Outcome) -> None:
         left_ms = Transaction(record).times_out_at_ms + 1 - now.wall_ms
@@ -319,7 +320,7 @@ class TxnCore:
                 break
             if transaction.state.is_at_rest and transaction.stored.last_update_timestamp_ms <= oldest_ms:
                 out.records.append(TransactionRemoved(transactional_id))
-        return self._end(out)
+        return self._turns.end(out)
 
     # Looking
 
@@ -329,22 +330,9 @@ class TxnCore:
     def list_transactions(self, wanted: listing.TransactionFilter, now: Now) -> list[ListedTransaction]:
         return [listing.listed(it) for it in self.transactions.values() if wanted.accepts(it, now.wall_ms)]
 
-    # The order of calls
-
     def _begin(self) -> Outcome:
-        if self._unwritten is not None:
-            raise RuntimeError("the records of the last command are neither written nor given up")
+        self._turns.begin()
         return Outcome()
-
-    def _end(self, outcome: Outcome) -> Outcome:
-        if outcome.records:
-            self._unwritten = outcome
-        return outcome
-
-    def _settle(self, outcome: Outcome) -> None:
-        if self._unwritten is not outcome:
-            raise RuntimeError("these are not the records of the last command")
-        self._unwritten = None
 
 
 def _key(kind: TimerKind, transaction: Transaction) -> TimerKey:

@@ -2,6 +2,8 @@
 
 from enum import Enum
 
+from ottla.core.transitions import Transitions
+
 
 class TransactionState(Enum):
     """The values are the names that Kafka shows in DescribeTransactions and takes in ListTransactions."""
@@ -52,37 +54,22 @@ _FROM_REST = {
     DEAD: "the id is not used for transactional.id.expiration.ms",
 }
 
-TRANSITIONS: dict[TransactionState, dict[TransactionState, str]] = {
-    EMPTY: _FROM_REST,
-    ONGOING: {
-        ONGOING: "a partition is added",
-        PREPARE_COMMIT: "the client commits",
-        PREPARE_ABORT: "the client aborts, the timeout passes, or a producer is initialised",
+TRANSITIONS = Transitions(
+    "a transaction",
+    EMPTY,
+    DEAD,
+    {
+        EMPTY: _FROM_REST,
+        ONGOING: {
+            ONGOING: "a partition is added",
+            PREPARE_COMMIT: "the client commits",
+            PREPARE_ABORT: "the client aborts, the timeout passes, or a producer is initialised",
+        },
+        PREPARE_COMMIT: {COMPLETE_COMMIT: "every marker is written"},
+        PREPARE_ABORT: {COMPLETE_ABORT: "every marker is written"},
+        COMPLETE_COMMIT: _FROM_REST,
+        COMPLETE_ABORT: _FROM_REST,
+        DEAD: {},
+        PREPARE_EPOCH_FENCE: {},
     },
-    PREPARE_COMMIT: {COMPLETE_COMMIT: "every marker is written"},
-    PREPARE_ABORT: {COMPLETE_ABORT: "every marker is written"},
-    COMPLETE_COMMIT: _FROM_REST,
-    COMPLETE_ABORT: _FROM_REST,
-    DEAD: {},
-    PREPARE_EPOCH_FENCE: {},
-}
-"""From each state, the states it may move to and what moves it there. There is no other way."""
-
-
-class IllegalTransitionError(Exception):
-    def __init__(self, current: TransactionState, target: TransactionState) -> None:
-        super().__init__(f"a transaction cannot move from {current.value} to {target.value}")
-
-
-def check_transition(current: TransactionState, target: TransactionState) -> None:
-    if target not in TRANSITIONS[current]:
-        raise IllegalTransitionError(current, target)
-
-
-def state_diagram() -> str:
-    """The table as a Mermaid diagram, for the documentation."""
-    lines = ["stateDiagram-v2", f"    [*] --> {EMPTY.value}"]
-    for current, targets in TRANSITIONS.items():
-        lines += [f"    {current.value} --> {target.value}: {reason}" for target, reason in targets.items()]
-    lines.append(f"    {DEAD.value} --> [*]")
-    return "\n".join(lines)
+)

@@ -11,8 +11,8 @@ from ottla.txn.state import (
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
+    TRANSITIONS,
     TransactionState,
-    check_transition,
 )
 
 
@@ -103,7 +103,7 @@ class Transaction:
         )
 
     def _moved(self, state: TransactionState, now_ms: int, **changes: object) -> TransactionStored:
-        check_transition(self.state, state)
+        TRANSITIONS.check(self.state, state)
         return self.stored._replace(
             state=state,
             last_update_timestamp_ms=now_ms,

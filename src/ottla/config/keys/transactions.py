@@ -42,7 +42,7 @@ KEYS = (
         at_least(1), effect=SERVED),
     Key("transaction.partition.verification.enable", BOOLEAN, "true", LOW,
         "Whether a transactional batch is refused unless its partition was added to the transaction.",
-        update=CLUSTER_WIDE),
+        update=CLUSTER_WIDE, effect=SERVED),
     Key("transaction.two.phase.commit.enable", BOOLEAN, "false", LOW,
         "Whether a producer may hold a transaction open for an outside coordinator (KIP-939)."),
     Key("add.partitions.to.txn.retry.backoff.ms", INT, "20", HIGH,

@@ -1,0 +1,211 @@
+"""When which partition is compacted: the dirtiest first, one at a time, as long as there is something to do."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ottla.log.cleaning import CleaningVoidError
+from ottla.log.scan import DamagedBatch
+from ottla.records.invalid import InvalidBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ottla.config.broker import BrokerConfig
+    from ottla.env.background import Background
+    from ottla.env.clock import Clock, Timer
+    from ottla.log.cleanable import Cleanable
+    from ottla.log.cleaning import Cleaning, Source
+    from ottla.log.directory import LogDirectory
+    from ottla.log.log import Log
+    from ottla.replication.partition import Partition
+    from ottla.replication.replicas import Replicas
+
+log = logging.getLogger("ottla.cleaner")
+
+_SLICE_SECONDS = 0.001
+"""While the thread computes, the event loop has to wait: so long at most, and not for more than half of the time."""
+
+_LONGEST_REST_SECONDS = 0.5
+
+
+class LogCleaner:
+    def __init__(
+        self,
+        replicas: Replicas,
+        clock: Clock,
+        background: Background,
+        config: Callable[[], BrokerConfig],
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._replicas = replicas
+        self._clock = clock
+        self._background = background
+        self._config = config
+        self._sleep = sleep
+        self._timer: Timer | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._stopped = False
+        self._uncleanable: set[Log] = set()
+        """Logs that cannot be compacted because they are damaged. Only a restart, which checks them, may help."""
+
+    def start(self) -> None:
+        if self._config().boolean("log.cleaner.enable"):
+            self._look_later()
+
+    def stop(self) -> None:
+        """A thread that is at work notices; what it has written so far is removed, by it or at the next start."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look_later(self, delay: float | None = None) -> None:
+        if not self._stopped:
+            seconds = self._config().integer("log.cleaner.backoff.ms") / 1000 if delay is None else delay
+            self._timer = self._clock.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        found = self._find_dirtiest()
+        if found is None:
+            self._look_later()
+        else:
+            self._work = asyncio.get_running_loop().create_task(self._clean(*found))
+
+    def _find_dirtiest(self) -> tuple[Partition, Cleanable] | None:
+        now_ms = self._clock.time_ms()
+        found: tuple[Partition, Cleanable] | None = None
+        for partition in self._replicas:
+            log_ = partition.log
+            if not log_.config.compact or log_.doubtful or log_ in self._uncleanable:
+                continue
+            try:
+                cleanable = self._cleanable(partition, now_ms)
+            except Exception as error:
+                self._failed(partition, error)
+                continue
+            if cleanable.is_due(log_.config) and (found is None or cleanable.dirty_ratio > found[1].dirty_ratio):
+                found = partition, cleanable
+        return found
+
+    def _cleanable(self, partition: Partition, now_ms: int) -> Cleanable:
+        log_, high_watermark = partition.log, partition.high_watermark
+        cleanable = log_.compaction.cleanable(now_ms, high_watermark)
+        if not cleanable.is_due(log_.config):
+            after_sync = log_.compaction.cleanable_after_sync(now_ms, high_watermark)
+            if after_sync.is_due(log_.config):
+                partition.start_sync()
+        return cleanable
+
+    async def _clean(self, partition: Partition, cleanable: Cleanable) -> None:
+        """One pass over a partition, and then the next look: at once, if this one has come further."""
+        delay: float | None = None
+        compaction = partition.log.compaction
+        generation = compaction.generation
+        try:
+            await self._run(partition, cleanable)
+            delay = 0 if compaction.cleaned_offset > cleanable.first_dirty_offset else None
+        except CleaningVoidError:
+            log.debug("%s changed while it was compacted", partition)
+        except Exception as error:
+            # What was read while a log is truncated need not make sense.
+            if generation == compaction.generation:
+                self._failed(partition, error)
+        self._look_later(delay)
+
+    def _failed(self, partition: Partition, error: Exception) -> None:
+        if isinstance(error, DamagedBatch | InvalidBatch | OverflowError):
+            log.error("%s is not compacted any more, until the broker restarts: %s", partition, error)
+            self._uncleanable = self._uncleanable & {each.log for each in self._replicas} | {partition.log}
+        else:
+            log.error("%s: compaction failed and will be tried again: %s", partition, error, exc_info=error)
+
+    async def _run(self, partition: Partition, cleanable: Cleanable) -> None:
+        log_, config = partition.log, self._config()
+        compaction = log_.compaction
+        directory = self._directory_of(log_)
+        memory = config.integer("log.cleaner.dedupe.buffer.size") * config.double("log.cleaner.io.buffer.load.factor")
+        is_void = partial(self._is_void, log_, compaction.generation)
+        rest = Rest(self._clock, self._sleep, config.double("log.cleaner.io.max.bytes.per.second"), is_void)
+        size = log_.size()
+        cleaning = compaction.start(cleanable, self._clock.time_ms(), int(memory), rest)
+        # A start must not have to read segments again that lack batches, to find out about leader epochs.
+        await self._background.run(directory.checkpoint_recovery_points)
+        await self._prepare(cleaning, log_)
+        for group in cleaning.groups:
+            await self._clean_group(cleaning, group, log_)
+        compaction.finish(cleaning)
+        await self._background.run(partial(directory.checkpoint_cleaned_offsets, log_))
+        log.info(
+            "%s: compacted up to offset %d, with %d keys; %d bytes of %d are left",
+            partition,
+            compaction.cleaned_offset,
+            len(cleaning.offsets),
+            log_.size(),
+            size,
+        )
+
+    async def _prepare(self, cleaning: Cleaning, log_: Log) -> None:
+        try:
+            await self._background.run(cleaning.prepare)
+        except FileNotFoundError as error:
+            if log_.compaction.holds(cleaning.log.sources):
+                raise
+            raise CleaningVoidError from error
+
+    async def _clean_group(self, cleaning: Cleaning, group: Sequence[Source], log_: Log) -> None:
+        """Segments that retention has removed meanwhile need no compaction any more."""
+        if not log_.compaction.holds(group):
+            return
+        try:
+            cleaned = await self._background.run(partial(cleaning.clean, group))
+        except FileNotFoundError:
+            if log_.compaction.holds(group):
+                raise
+            return
+        if cleaned is not None:
+            log_.compaction.swap(cleaned)
+
+    def _directory_of(self, log_: Log) -> LogDirectory:
+        return next(each for each in self._replicas.directories if each.logs.get(log_.topic_partition) is log_)
+
+    def _is_void(self, log_: Log, generation: int) -> bool:
+        return self._stopped or log_.compaction.generation != generation
+
+
+class Rest:
+    """What a pass calls for every batch, in its thread, so that it does not take more than its share."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        sleep: Callable[[float], None],
+        bytes_per_second: float,
+        is_void: Callable[[], bool],
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._bytes_per_second = bytes_per_second
+        self._is_void = is_void
+        self._begun = self._rested = clock.monotonic()
+        self._bytes = 0
+
+    def __call__(self, size: int) -> None:
+        """Raises CleaningVoidError."""
+        self._bytes += size
+        earliest = self._begun + self._bytes / self._bytes_per_second
+        now = self._clock.monotonic()
+        wait = now - self._rested
+        if wait < _SLICE_SECONDS:
+            wait = 0.0
+        while not self._is_void():
+            wait = max(wait, min(earliest - now, _LONGEST_REST_SECONDS))
+            if wait <= 0:
+                return
+            self._sleep(wait)
+            now = self._rested = self._clock.monotonic()
+            wait = 0.0
+        raise CleaningVoidError
