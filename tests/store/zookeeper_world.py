@@ -1,11 +1,13 @@
 """Stores in a real ZooKeeper, each with a clock of its own that only moves when a test says so."""
 
 import asyncio
+import contextlib
+import struct
 import time
 import uuid
 from collections.abc import Awaitable, Callable
 
-from kazoo.client import KazooClient
+from kazoo.protocol.serialization import Close, Connect
 
 from ottla.env.background import Threads
 from ottla.store.interface import Store
@@ -27,14 +29,26 @@ async def eventually(condition: Callable[[], Awaitable[bool]] | Callable[[], boo
 
 
 async def steal_session(store: ZooKeeperStore, address: str) -> None:
-    """End the session from another connection: whoever has its id and password has the session."""
-    client = store._client
-    assert client is not None
-    assert client.identity is not None
-    thief = KazooClient(address, timeout=SESSION_TIMEOUT, client_id=client.identity)
-    await asyncio.to_thread(thief.start)
-    await asyncio.to_thread(thief.stop)
-    thief.close()
+    """End the session from another connection: whoever has its id and password has the session.
+
+    The store takes it back as soon as it can, perhaps before the request to end it is read, so this is repeated until
+    ZooKeeper does not know the session any more.
+    """
+    assert store._client is not None
+    assert store._client.identity is not None
+    session, password = store._client.identity
+    take = Connect(0, 0, int(SESSION_TIMEOUT * 1000), session, password, False).serialize()
+    end = struct.pack("!ii", 1, Close.type)
+    host, _, port = address.partition("/")[0].rpartition(":")
+    granted_timeout = 1
+    while granted_timeout > 0:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"".join(struct.pack("!i", len(message)) + message for message in (take, end)))
+        with contextlib.suppress(ConnectionResetError):
+            answer = await reader.read()
+            if len(answer) >= 12:
+                granted_timeout = struct.unpack_from("!i", answer, 8)[0]
+        writer.close()
 
 
 class ZooKeeperWorld:
