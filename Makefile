@@ -65,7 +65,7 @@ docs: setup
 
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --no-emit-index-url --no-emit-find-links --group dev --extra spark --extra test pyproject.toml -o requirements/dev.lock
+	  --no-emit-index-url --no-emit-find-links --group dev --all-extras pyproject.toml -o requirements/dev.lock
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

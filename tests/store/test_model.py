@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ottla.store.interface import Check, Create, Delete, Op, Put, Set, Store, StoreConflictError
 from tests.store.worlds import MemoryWorld, SqliteWorld, World, play
+from tests.store.zookeeper_world import ZooKeeperWorld
 
 paths = st.sampled_from(["/a", "/a/b", "/a/b/c", "/a/d", "/e", "/e/f"])
 data = st.sampled_from([b"", b"x", b"\x00\xff"])
@@ -104,6 +105,8 @@ async def compare(world: World, script: list[tuple[int, list[Op]]]) -> None:
         assert await shown(stores[1 - index]) == model.nodes
         changes = await stores[1 - index].read_changes(revision, "/")
         revision = changes.revision
+        if changes.complete:
+            mirror.clear()
         for path, node in changes.nodes.items():
             if node is None:
                 mirror.pop(path, None)
@@ -125,3 +128,9 @@ def test_memory_follows_the_model(script: list[tuple[int, list[Op]]]) -> None:
 def test_sqlite_follows_the_model(script: list[tuple[int, list[Op]]]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         asyncio.run(play(lambda world: compare(world, script), SqliteWorld(Path(directory))))
+
+
+@settings(max_examples=25, deadline=None)
+@given(commits)
+def test_zookeeper_follows_the_model(zookeeper_address: str, script: list[tuple[int, list[Op]]]) -> None:
+    asyncio.run(play(lambda world: compare(world, script), ZooKeeperWorld(zookeeper_address)))

@@ -13,6 +13,7 @@ from ottla.store.interface import Store
 from ottla.store.memory import MemoryStore, MemoryTree
 from ottla.store.sqlite import SqliteStore
 from tests.manual_clock import ManualClock
+from tests.store.zookeeper_world import ZooKeeperWorld
 
 SESSION_TIMEOUT = 6.0
 POLL_INTERVAL = 0.1
@@ -115,15 +116,23 @@ class SqliteWorld:
         self.background.close()
 
 
-WORLDS: dict[str, Callable[[Path], World]] = {"memory": lambda _: MemoryWorld(), "sqlite": SqliteWorld}
+KINDS = ("memory", "sqlite", "zookeeper")
 
 
-def on_every_store(scenario: Callable[[World], Awaitable[None]]) -> Callable[[str, Path], None]:
+def new_world(kind: str, directory: Path, request: pytest.FixtureRequest) -> World:
+    if kind == "memory":
+        return MemoryWorld()
+    if kind == "sqlite":
+        return SqliteWorld(directory)
+    return ZooKeeperWorld(request.getfixturevalue("zookeeper_address"))
+
+
+def on_every_store(scenario: Callable[[World], Awaitable[None]]) -> Callable[[str, Path, pytest.FixtureRequest], None]:
     """Turn a scenario into a test that runs it on each kind of store."""
 
-    @pytest.mark.parametrize("kind", WORLDS)
-    def test(kind: str, tmp_path: Path) -> None:
-        asyncio.run(play(scenario, WORLDS[kind](tmp_path)))
+    @pytest.mark.parametrize("kind", KINDS)
+    def test(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+        asyncio.run(play(scenario, new_world(kind, tmp_path, request)))
 
     test.__name__ = scenario.__name__
     test.__doc__ = scenario.__doc__

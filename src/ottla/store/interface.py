@@ -82,7 +82,14 @@ class StoreError(Exception):
 
 
 class SessionLostError(StoreError):
-    """The session is over and its ephemeral nodes are gone: commits are refused until `start` begins a new one."""
+    """The session is over and its ephemeral nodes are gone: commits are refused until `start` begins a new one.
+
+    A commit that was under way when the session ended may have been done or not; whoever must know reads the tree.
+    """
+
+
+class CommitTooLargeError(StoreError):
+    """The store cannot do this many operations, or this much data, at once; none of them was done."""
 
 
 class Refusal(Enum):

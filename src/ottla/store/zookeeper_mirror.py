@@ -1,0 +1,175 @@
+"""A copy of part of the tree, kept true with one persistent watch for each prefix.
+
+The copy is exact at a moment: ZooKeeper tells of a change before it sends any reply in which the change can be seen,
+so when an answer has come and no change is waiting to be read, every node is what it is in the state of that answer.
+The number of that state (its zxid) is the revision of the changes found on the way.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from ottla.store.interface import ROOT, Changes, Node, is_under, parent_of
+from ottla.store.zookeeper_plan import SESSIONS
+from ottla.store.zookeeper_requests import Requests, Seen
+
+log = logging.getLogger("ottla.store.zookeeper")
+
+REMOVALS_KEPT = 10_000
+"""A reader that is further behind than this many removed nodes gets the whole tree."""
+MOST_ROUNDS = 100
+"""Of reading what changed while the changes before it were read. Then a tree that never rests is good enough."""
+
+
+class Mirror:
+    """The prefixes are watched before the first `catch_up`, and whoever watches calls `mark`."""
+
+    def __init__(self, requests: Requests, prefixes: Sequence[str]) -> None:
+        self.nodes: dict[str, Node] = {}
+        self._requests = requests
+        self._prefixes = prefixes
+        self._complete = False
+        self._whole = True
+        """Everything is to be read, because nothing was or because changes may have been missed."""
+        self._dirty: set[str] = set()
+        self._latest = 0
+        self._revision = 0
+        # Changes are known since then; what came before was read as one whole.
+        self._floor = 0
+        # The revision of the last change of each path, removed ones too, least recently changed first.
+        self._changed: dict[str, int] = {}
+        self._catching_up = asyncio.Lock()
+
+    def covers(self, path: str) -> bool:
+        return any(is_under(path, prefix) for prefix in self._prefixes)
+
+    def mark(self, path: str) -> None:
+        """The node was created, changed or removed."""
+        if self.covers(path):
+            self._dirty.add(path)
+
+    def mark_all(self) -> None:
+        """Changes may have been missed."""
+        self._whole = True
+
+    def known(self, path: str) -> int | None:
+        """The version of a node, None if it is missing; KeyError when the copy cannot tell."""
+        if self._whole or path in self._dirty or not self.covers(path):
+            raise KeyError(path)
+        node = self.nodes.get(path)
+        return None if node is None else node.version
+
+    def changes(self, since: int) -> Changes:
+        if since <= 0 or since < self._floor:
+            return Changes(self._revision, dict(self.nodes), True)
+        changed: dict[str, Node | None] = {}
+        for path in reversed(self._changed):
+            if self._changed[path] <= since:
+                break
+            changed[path] = self.nodes.get(path)
+        return Changes(self._revision, changed, False)
+
+    async def catch_up(self) -> None:
+        """Make the copy what the tree is now, or at a later moment."""
+        async with self._catching_up:
+            zxid = await self._requests.sync()
+            changed: set[str] = set()
+            try:
+                for _ in range(MOST_ROUNDS):
+                    if not self._whole and not self._dirty:
+                        break
+                    zxid = max(zxid, await self._read_round(changed))
+                else:
+                    log.warning("the tree changes faster than it can be read; a commit may be seen in parts")
+            finally:
+                self._note(changed, zxid)
+            if not self._complete:
+                self._complete = True
+                self._floor, self._revision = self._latest, zxid
+
+    async def _read_round(self, changed: set[str]) -> int:
+        """Returns the state of the tree at the last answer. When it fails, it is all still to be read."""
+        whole, self._whole = self._whole, False
+        dirty, self._dirty = self._dirty, set()
+        try:
+            zxid = await self._load(changed) if whole else 0
+            for path, seen in zip(dirty, await self._requests.read_all(dirty), strict=True):
+                self._put(path, seen.node, changed)
+                # A removal leaves no trace at the node itself, so it counts as having been just now.
+                self._latest = max(self._latest, seen.zxid if seen.node is None else seen.latest)
+                zxid = max(zxid, seen.zxid)
+            return zxid
+        except BaseException:
+            self._whole |= whole
+            self._dirty |= dirty
+            raise
+
+    async def _load(self, changed: set[str]) -> int:
+        """Read everything under the prefixes, one level at a time."""
+        found: set[str] = set()
+        zxid = 0
+        level = list(self._prefixes)
+        while level:
+            answers = await self._requests.read_all(level)
+            parents = []
+            for path, seen in zip(level, answers, strict=True):
+                self._see(path, seen, changed)
+                zxid = max(zxid, seen.zxid)
+                found.add(path)
+                if seen.children:
+                    parents.append(path)
+            level = await self._children(parents)
+        for path in [path for path in self.nodes if path not in found]:
+            self._put(path, None, changed)
+        for prefix in self._prefixes:
+            if prefix not in self.nodes:
+                self._latest = max(self._latest, await self._latest_above(prefix))
+        return zxid
+
+    def _see(self, path: str, seen: Seen, changed: set[str]) -> None:
+        self._put(path, seen.node, changed)
+        self._latest = max(self._latest, seen.latest)
+
+    async def _children(self, parents: list[str]) -> list[str]:
+        names = await self._requests.list_all(parents)
+        paths = [
+            (ROOT if parent == ROOT else parent + "/") + name
+            for parent, children in zip(parents, names, strict=True)
+            for name in children
+        ]
+        return [path for path in paths if not is_under(path, SESSIONS)]
+
+    async def _latest_above(self, path: str) -> int:
+        """When a missing node may have been removed: the last change of the list it would be in."""
+        while path != ROOT:
+            path = parent_of(path)
+            seen = await self._requests.read(path)
+            if seen.node is not None:
+                return seen.latest
+        return 0
+
+    def _put(self, path: str, node: Node | None, changed: set[str]) -> None:
+        if node == self.nodes.get(path):
+            return
+        changed.add(path)
+        if node is None:
+            del self.nodes[path]
+        else:
+            self.nodes[path] = node
+
+    def _note(self, changed: set[str], zxid: int) -> None:
+        """The next revision, even if the number of the state were no higher: a reader must not miss a change."""
+        if not changed or not self._complete:
+            return
+        self._revision = max(zxid, self._revision + 1)
+        for path in changed:
+            self._changed.pop(path, None)
+            self._changed[path] = self._revision
+        self._forget_old_removals()
+
+    def _forget_old_removals(self) -> None:
+        if len(self._changed) <= REMOVALS_KEPT:
+            return
+        removed = [path for path in self._changed if path not in self.nodes]
+        for path in removed[:-REMOVALS_KEPT]:
+            self._floor = self._changed.pop(path)
