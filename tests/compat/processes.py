@@ -30,6 +30,8 @@ class BrokerProcess:
         self.port = free_port()
         self.log_path = data_dir.with_name(data_dir.name + ".log")
         self._process: subprocess.Popen[bytes] | None = None
+        self._logged_before = 0
+        """How much was logged before this life of the broker began."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -42,19 +44,29 @@ class BrokerProcess:
 
     def start(self) -> None:
         """Returns when the broker says it is ready."""
+        self.launch()
+        self.wait_until_ready()
+
+    def launch(self) -> None:
         with self.log_path.open("ab") as log:
-            already_logged = log.tell()
+            self._logged_before = log.tell()
             self._process = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
+
+    def wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_TIMEOUT
-        while not self._said_ready(already_logged):
+        while not self._said_ready(self._logged_before):
+            assert self._process is not None, "the broker is not running"
             if self._process.poll() is not None:
                 raise AssertionError(f"the broker ended with {self._process.returncode} at start:\n{self.log()}")
             if time.monotonic() >= deadline:
                 self.kill()
                 raise AssertionError(f"the broker was not ready within {START_TIMEOUT} s:\n{self.log()}")
             time.sleep(0.01)
+
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     def _said_ready(self, position: int) -> bool:
         with self.log_path.open("rb") as log:

@@ -78,23 +78,34 @@ class Shell(Generic[CoreT]):
     async def load(self, kept_elsewhere: Iterable[Any] = ()) -> None:
         """Replay the partition, then what is kept elsewhere. Lets others run in between, since this can be long.
 
+        A new leader does not know yet how much of its log is committed: all of it may be, and answers may have been
+        given that rest on it. So all of it is replayed, and nobody is answered before all of it is committed.
+
         After a failure this can be called again: who replays all records in their order arrives at the same state.
         """
-        offset = self.partition.log.log_start_offset
-        while offset < self.partition.high_watermark and not self._unloaded:
-            found = self.partition.read(offset, _READ_SIZE)
-            if found.file is None:
-                break
-            data = memoryview(found.file.read(found.size, found.position))
-            for position, header in iter_headers(data):
-                self._replay(header, data[position : position + header.size])
-            offset = found.next_offset
-            await asyncio.sleep(0)
+        partition = self.partition
+        offset = partition.log.log_start_offset
+        while not self._unloaded and (offset < partition.log.end_offset or offset > partition.high_watermark):
+            if offset < partition.log.end_offset:
+                offset = self._replay_from(offset)
+                await asyncio.sleep(0)
+            else:
+                await partition.committed(offset)
         if not self._unloaded:
             for record in kept_elsewhere:
                 self.core.replay(record)
             self.loaded = True
             self.perform(self.core.on_loaded(self.now()))
+
+    def _replay_from(self, offset: int) -> int:
+        """Replay some batches. Returns where the next ones are."""
+        found = self.partition.read_everything(offset, _READ_SIZE)
+        if found.file is None:
+            return self.partition.log.end_offset
+        data = memoryview(found.file.read(found.size, found.position))
+        for position, header in iter_headers(data):
+            self._replay(header, data[position : position + header.size])
+        return found.next_offset
 
     def unload(self) -> None:
         """Another broker, or nobody, coordinates from now on; or this one after it has loaded again."""

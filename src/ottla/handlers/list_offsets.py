@@ -45,6 +45,7 @@ _SINCE_VERSION = {
 """Negative timestamps are questions; which ones may be asked depends on the version."""
 
 _NEVER = 0x7FFF
+_OFFSET_NOT_AVAILABLE_SINCE = 5
 
 
 def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> Reply:
@@ -75,6 +76,8 @@ def _answer(
         answer.offset, answer.timestamp, answer.leader_epoch = _find(partition, wanted.timestamp, isolation_level)
     except KafkaError as error:
         answer.error_code = error.code
+        if error.code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < _OFFSET_NOT_AVAILABLE_SINCE:
+            answer.error_code = ErrorCode.LEADER_NOT_AVAILABLE
     return answer
 
 
@@ -84,10 +87,21 @@ def _find(partition: Partition, timestamp: int, isolation_level: int) -> tuple[i
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         return log.log_start_offset, NO_TIMESTAMP, log.epochs.epoch_at(log.log_start_offset)
     if timestamp == LATEST_TIMESTAMP:
+        _check_end_is_known(partition)
         return end, NO_TIMESTAMP, partition.leader_epoch
     if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
         return NO_OFFSET, NO_TIMESTAMP, NO_LEADER_EPOCH
     found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    if found is None or found.offset >= end:
+    if found is not None and found.offset >= end:
+        _check_end_is_known(partition)
+        found = None
+    if found is None:
         return NO_OFFSET, NO_TIMESTAMP, NO_LEADER_EPOCH
     return found.offset, found.timestamp, log.epochs.epoch_at(found.offset)
+
+
+def _check_end_is_known(partition: Partition) -> None:
+    """A new leader learns only from its followers how much is committed. Until it knows that of all that was there
+    when it began to lead, an answer could be before one that the leader of before has given (KIP-207)."""
+    if not partition.knows_committed:
+        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)

@@ -373,6 +373,11 @@ class Partition:
         return found
 
     @property
+    def knows_committed(self) -> bool:
+        """Whether the high watermark has reached what was there when this broker began to lead."""
+        return self.high_watermark >= self._epoch_start
+
+    @property
     def needed_end(self) -> int:
         """How far a follower must have come to be counted as in sync."""
         return max(self.high_watermark, self._epoch_start)
@@ -473,6 +478,27 @@ class Partition:
         self._flush_timer = None
         if self.log.unflushed_messages > 0:
             self.start_sync()
+
+    async def committed(self, end_offset: int) -> None:
+        """Return when everything before an offset is committed, by however few in-sync replicas. Raises KafkaError."""
+        if end_offset <= self.high_watermark:
+            return
+        if self.followers is None:
+            self.start_sync()
+            wait = self._wait_for_sync(end_offset, 0)
+        else:
+            wait = self._wait_for_replicas(end_offset, 0, _REPLICATION_SECONDS)
+        try:
+            await wait
+        except KafkaError as error:
+            if error.code is not ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+                raise
+
+    def read_everything(self, offset: int, max_bytes: int) -> LogRead:
+        """Records from an offset on, committed or not. Raises KafkaError."""
+        if self._offline:
+            raise self._is_offline()
+        return self.log.read(offset, max_bytes, self.log.end_offset)
 
     def read(self, offset: int, max_bytes: int) -> LogRead:
         """Committed records from an offset on, as a slice of a file. Raises KafkaError."""

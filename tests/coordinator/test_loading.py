@@ -1,0 +1,98 @@
+"""What a coordinator knows when it begins: everything that the partition's new leader has, once that is committed."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from ottla.coordinator.journal import decode_batch
+from ottla.coordinator.shell import Shell
+from ottla.core.effects import Now
+from ottla.errors import ErrorCode
+from ottla.records.header import BatchHeader
+from ottla.replication.followers import Followers
+from tests.replication.world import PartitionWorld, batch, on_loop, settle
+
+
+class Nothing:
+    """An outcome without consequences."""
+
+    records = messages = timers = replies = ()
+
+
+class Remembering:
+    """A core that only remembers what is replayed."""
+
+    def __init__(self) -> None:
+        self.replayed: list[bytes] = []
+        self.loaded_with: list[bytes] | None = None
+
+    def replay(self, record: bytes) -> None:
+        self.replayed.append(record)
+
+    def on_loaded(self, now: Now) -> Any:
+        self.loaded_with = list(self.replayed)
+        return Nothing()
+
+    def unload(self, now: Now) -> Any:
+        return Nothing()
+
+    def written(self, outcome: Any) -> None:
+        raise AssertionError("nothing is decided here")
+
+    def append_failed(self, outcome: Any, error: ErrorCode, now: Now) -> Any:
+        raise AssertionError("nothing is decided here")
+
+    def timer_fired(self, key: Any, now: Now) -> Any:
+        raise AssertionError("no timer was set")
+
+
+class NoJournal:
+    def write(self, outcome: object, admission: object) -> None:
+        raise AssertionError("nothing is decided here")
+
+
+def new_shell(world: PartitionWorld) -> "Shell[Remembering]":
+    core = Remembering()
+
+    def replay(header: BatchHeader, data: memoryview) -> None:
+        for value in decode_batch(data, lambda key, value: value, world.partition):
+            core.replay(value)
+
+    return Shell(world.partition, core, NoJournal(), world.clock, replay)
+
+
+def lead_with_followers(world: PartitionWorld, epoch: int) -> None:
+    world.partition.lead(epoch, Followers((2,), (2,), world.clock.monotonic()))
+
+
+@on_loop
+async def test_nobody_is_answered_before_all_that_may_be_committed_is_known_to_be(tmp_path: Path) -> None:
+    world = PartitionWorld(tmp_path)
+    world.partition.append(batch(b"committed", key=b"k"))
+    lead_with_followers(world, 1)
+    world.partition.append(batch(b"perhaps", key=b"k"), within=None)
+    lead_with_followers(world, 2)
+    shell = new_shell(world)
+    loading = asyncio.ensure_future(shell.load())
+    await settle()
+    assert (shell.loaded, shell.core.replayed) == (False, [b"committed", b"perhaps"])
+    world.partition.append(batch(b"meanwhile", key=b"k"), within=None)
+    world.partition.read_as_follower(2, 2, 1 << 20, 1)
+    await settle()
+    assert not shell.loaded
+    world.partition.read_as_follower(2, 3, 1 << 20, 2)
+    await loading
+    assert shell.loaded
+    assert shell.core.loaded_with == [b"committed", b"perhaps", b"meanwhile"]
+
+
+@on_loop
+async def test_a_shell_that_is_unloaded_meanwhile_never_begins(tmp_path: Path) -> None:
+    world = PartitionWorld(tmp_path)
+    world.partition.append(batch(b"a", key=b"k"))
+    shell = new_shell(world)
+    loading = asyncio.ensure_future(shell.load())
+    await asyncio.sleep(0)
+    shell.unload()
+    await loading
+    assert (shell.loaded, shell.core.loaded_with) == (False, None)

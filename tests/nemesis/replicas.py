@@ -1,0 +1,26 @@
+"""Do the replicas of a partition hold the same bytes? Asked of the files of brokers that have stopped."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def differences(directories: Sequence[Path], whole: str) -> list[str]:
+    """Of all partitions. Replicas of the topic `whole` are of one length; others may lack what was written while the
+    brokers stopped one after the other."""
+    findings = []
+    for partition in sorted({path.name for directory in directories for path in directory.glob("*-[0-9]*")}):
+        contents = [_content(directory / partition) for directory in directories if (directory / partition).is_dir()]
+        shortest = min(map(len, contents))
+        if any(content[:shortest] != contents[0][:shortest] for content in contents):
+            findings.append(f"the replicas of {partition} differ at byte {_first_difference(contents)}")
+        elif partition.rpartition("-")[0] == whole and any(len(content) > shortest for content in contents):
+            findings.append(f"the replicas of {partition} have {sorted(map(len, contents))} bytes")
+    return findings
+
+
+def _content(directory: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+
+
+def _first_difference(contents: Sequence[bytes]) -> int:
+    return next(at for at, values in enumerate(zip(*contents, strict=False)) if len(set(values)) > 1)

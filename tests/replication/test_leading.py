@@ -1,0 +1,189 @@
+"""A leader among followers: when is something committed, who counts as in sync, what does a new leader know?"""
+
+import asyncio
+from pathlib import Path
+
+from ottla.errors import ErrorCode
+from ottla.log.epochs import EpochStart
+from ottla.log.log import LogRead
+from ottla.replication.followers import Followers
+from tests.replication.world import PartitionWorld, batch, expect, on_loop, values, visible
+
+MAX_LAG = 30.0
+
+
+class LeaderWorld(PartitionWorld):
+    """A partition whose leader has two followers, numbered 2 and 3, both in sync."""
+
+    def __init__(self, path: Path, overrides: dict[str, str] | None = None) -> None:
+        super().__init__(path, overrides)
+        self.lead(1)
+
+    def lead(self, epoch: int, in_sync: tuple[int, ...] = (2, 3)) -> Followers:
+        self.followers = Followers((2, 3), in_sync, self.clock.monotonic())
+        self.partition.lead(epoch, self.followers)
+        return self.followers
+
+    def fetch(self, follower: int, offset: int, last_epoch: int = -1) -> LogRead | EpochStart:
+        return self.partition.read_as_follower(follower, offset, 1 << 20, last_epoch)
+
+    def wanted(self) -> frozenset[int]:
+        end, needed = self.log.end_offset, self.partition.needed_end
+        return self.followers.wanted(end, needed, self.clock.monotonic(), MAX_LAG)
+
+
+def done(wait: asyncio.Future[None] | None) -> bool:
+    return wait is None or wait.done()
+
+
+@on_loop
+async def test_what_all_in_sync_have_is_committed(tmp_path: Path) -> None:
+    world = LeaderWorld(tmp_path)
+    appended = world.partition.append(batch(b"a", b"b"))
+    assert (done(appended.wait), values(visible(world.partition))) == (False, [])
+    world.fetch(2, 2)
+    assert (done(appended.wait), values(visible(world.partition))) == (False, [])
+    world.fetch(3, 1)
+    assert not done(appended.wait)
+    world.fetch(3, 2)
+    assert (done(appended.wait), values(visible(world.partition))) == (True, [b"a", b"b"])
+
+
+@on_loop
+async def test_who_is_not_in_sync_is_not_waited_for(tmp_path: Path) -> None:
+    world = LeaderWorld(tmp_path)
+    world.lead(2, in_sync=(2,))
+    appended = world.partition.append(batch(b"a"))
+    world.fetch(2, 1)
+    assert done(appended.wait)
+
+
+@on_loop
+async def test_who_is_about_to_be_in_sync_is_waited_for(tmp_path: Path) -> None:
+    """The store may list it already, and choose it as the next leader, before this one has heard so."""
+    world = LeaderWorld(tmp_path)
+    followers = world.lead(2, in_sync=(2,))
+    world.fetch(3, 0)
+    followers.propose(frozenset({2, 3}))
+    appended = world.partition.append(batch(b"a"))
+    world.fetch(2, 1)
+    assert not done(appended.wait)
+    world.fetch(3, 1)
+    assert done(appended.wait)
+
+
+@on_loop
+async def test_who_may_have_been_let_go_is_waited_for_until_the_store_says_so(tmp_path: Path) -> None:
+    world = LeaderWorld(tmp_path)
+    world.fetch(2, 0)
+    world.fetch(3, 0)
+    world.followers.propose(frozenset({2}))
+    appended = world.partition.append(batch(b"a"))
+    world.fetch(2, 1)
+    assert not done(appended.wait)
+    world.partition.update_replicas((2, 3), (2,))
+    assert done(appended.wait)
+
+
+@on_loop
+async def test_to_join_a_follower_needs_all_that_was_there_when_its_leader_began(tmp_path: Path) -> None:
+    """What lies above the high watermark may have been committed by the leader of before."""
+    world = LeaderWorld(tmp_path)
+    world.partition.append(batch(b"a"))
+    world.partition.append(batch(b"b"))
+    world.fetch(2, 1)
+    world.fetch(3, 1)
+    assert world.partition.high_watermark == 1
+    world.lead(2, in_sync=(2,))
+    world.fetch(3, 1)
+    assert world.wanted() == {2}
+    world.fetch(3, 2)
+    assert world.wanted() == {2, 3}
+
+
+@on_loop
+async def test_a_follower_is_in_sync_as_long_as_it_was_at_the_end_of_late(tmp_path: Path) -> None:
+    world = LeaderWorld(tmp_path)
+    for step in range(10):
+        world.fetch(2, step)
+        world.partition.append(batch(b"a"), within=None)
+        world.clock.advance(MAX_LAG / 2)
+    assert world.wanted() == {2}, "2 always had what was there at its last fetch; 3 never fetched"
+    world.fetch(2, 9)
+    world.clock.advance(MAX_LAG + 1)
+    assert world.wanted() == frozenset()
+
+
+@on_loop
+async def test_a_new_leader_learns_what_is_committed(tmp_path: Path) -> None:
+    """Until then nobody is told where the end is, since it may be before what others were told (KIP-207)."""
+    world = LeaderWorld(tmp_path)
+    world.partition.append(batch(b"a"))
+    world.partition.append(batch(b"b"))
+    world.fetch(2, 1)
+    world.fetch(3, 1)
+    assert world.partition.knows_committed
+    world.lead(2)
+    assert not world.partition.knows_committed
+    read = world.partition.read_everything(0, 1 << 20)
+    assert (read.next_offset, values(visible(world.partition))) == (2, [b"a"])
+    waiting = asyncio.ensure_future(world.partition.committed(2))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    world.fetch(2, 2, last_epoch=1)
+    world.fetch(3, 2, last_epoch=1)
+    await waiting
+    assert world.partition.knows_committed
+
+
+@on_loop
+async def test_too_few_in_sync_refuse_before_or_after_the_append(tmp_path: Path) -> None:
+    world = LeaderWorld(tmp_path, {"min.insync.replicas": "2"})
+    appended = world.partition.append(batch(b"a"))
+    assert appended.wait is not None
+    reader = asyncio.ensure_future(world.partition.committed(1))
+    await asyncio.sleep(0)
+    world.partition.update_replicas((2, 3), ())
+    with expect(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND):
+        await appended.wait
+    await reader  # Committed it is, however few they are.
+    with expect(ErrorCode.NOT_ENOUGH_REPLICAS):
+        world.partition.append(batch(b"b"))
+    assert world.partition.append(batch(b"c"), within=None).wait is None, "acks=1 asks for no more than the leader"
+
+
+@on_loop
+async def test_patience_ends(tmp_path: Path) -> None:
+    world = LeaderWorld(tmp_path)
+    short = world.partition.append(batch(b"a"), within=1.0)
+    long = world.partition.append(batch(b"b"), within=3.0)
+    assert short.wait is not None
+    world.clock.advance(1.5)
+    with expect(ErrorCode.REQUEST_TIMED_OUT):
+        await short.wait
+    assert not done(long.wait)
+
+
+@on_loop
+async def test_who_waits_is_sent_to_the_next_leader(tmp_path: Path) -> None:
+    world = LeaderWorld(tmp_path)
+    appended = world.partition.append(batch(b"a"))
+    assert appended.wait is not None
+    world.partition.follow(2)
+    with expect(ErrorCode.NOT_LEADER_OR_FOLLOWER):
+        await appended.wait
+
+
+@on_loop
+async def test_a_log_that_went_another_way_is_told_where(tmp_path: Path) -> None:
+    world = LeaderWorld(tmp_path)
+    world.partition.append(batch(b"a"))
+    world.lead(5)
+    world.partition.append(batch(b"b"))
+    assert world.fetch(2, 3, last_epoch=1) == EpochStart(1, 1)
+    assert world.fetch(2, 2, last_epoch=4) == EpochStart(1, 1)
+    assert isinstance(world.fetch(2, 1, last_epoch=1), LogRead)
+    with expect(ErrorCode.OFFSET_OUT_OF_RANGE):
+        world.fetch(2, 2, last_epoch=6)
+    with expect(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+        world.fetch(4, 0)
