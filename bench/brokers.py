@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import wire
@@ -39,7 +39,7 @@ class BrokerError(Exception):
 
 @dataclass(slots=True)
 class Broker:
-    """A running process that serves on a loopback port."""
+    """A running process that serves on a loopback port, or the first of several that are one cluster."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -48,14 +48,26 @@ class Broker:
     log: Path
     started: float
     """`time.perf_counter()` just before the process was started."""
+    others: "tuple[Broker, ...]" = ()
+    """The other nodes of its cluster."""
+
+    @property
+    def nodes(self) -> "tuple[Broker, ...]":
+        return (self, *self.others)
+
+    @property
+    def cluster_bootstrap(self) -> str:
+        return ",".join(node.bootstrap for node in self.nodes)
 
     def usage(self) -> Usage:
         self.check()
         return usage_of(self.process.pid)
 
     def cpu_seconds(self) -> float:
-        self.check()
-        return cpu_seconds_of(self.process.pid)
+        """Of all nodes."""
+        for node in self.nodes:
+            node.check()
+        return sum(cpu_seconds_of(node.process.pid) for node in self.nodes)
 
     def check(self) -> None:
         if self.process.poll() is not None:
@@ -98,6 +110,52 @@ def start(name: str, settings: Mapping[str, str] | None = None, *, wait: bool = 
             broker.stop()
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def start_cluster(name: str, nodes: int) -> Iterator[Broker]:
+    """Run a cluster for a `with` block. Topics are replicated to all of its nodes, acknowledged by two."""
+    directory = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
+    ports = [free_port() for _ in range(2 * nodes)]
+    started: list[Broker] = []
+    try:
+        for number, port in enumerate(ports[:nodes], 1):
+            own = directory / str(number)
+            own.mkdir()
+            settings = _CLUSTER_SETTINGS[name](directory, number, ports[:nodes], ports[nodes:])
+            command = _COMMANDS[name](own, port, {**SETTINGS, **_replicated(nodes), **settings})
+            started.append(_spawn(name, command, port, own))
+        for broker in started:
+            broker.wait_until_serving()
+        yield replace(started[0], others=tuple(started[1:]))
+    finally:
+        for broker in started:
+            broker.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _replicated(nodes: int) -> dict[str, str]:
+    factor = str(nodes)
+    return {
+        "default.replication.factor": factor,
+        "min.insync.replicas": "2",
+        "offsets.topic.replication.factor": factor,
+        "transaction.state.log.replication.factor": factor,
+    }
+
+
+def _ottla_node(directory: Path, number: int, ports: Sequence[int], _: Sequence[int]) -> dict[str, str]:
+    """Brokers of one machine need no ZooKeeper: they meet in a file."""
+    return {"node.id": str(number), "store.file": str(directory / "store.sqlite")}
+
+
+def _kafka_node(directory: Path, number: int, ports: Sequence[int], controllers: Sequence[int]) -> dict[str, str]:
+    listeners = f"PLAINTEXT://127.0.0.1:{ports[number - 1]},CONTROLLER://127.0.0.1:{controllers[number - 1]}"
+    voters = ",".join(f"{voter}@127.0.0.1:{port}" for voter, port in enumerate(controllers, 1))
+    return {"node.id": str(number), "listeners": listeners, "controller.quorum.voters": voters}
+
+
+_CLUSTER_SETTINGS = {OTTLA: _ottla_node, KAFKA: _kafka_node}
 
 
 def _spawn(name: str, command: Sequence[str], port: int, directory: Path) -> Broker:

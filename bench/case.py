@@ -86,6 +86,8 @@ class Case:
     brokers: tuple[str, ...] = (KAFKA, OTTLA)
     fresh: bool = False
     """Needs a broker that has done nothing yet, instead of the warm ones that most cases share."""
+    nodes: int = 1
+    """More than one make a cluster."""
     wait: bool = True
     """Whether a fresh broker has to be ready before `measure` is called."""
     shape: str = ""

@@ -32,7 +32,8 @@ class Session:
     def __init__(self, scale: Scale, announce: Announce) -> None:
         self._scale = scale
         self.announce = announce
-        self._running: dict[str, _Running] = {}
+        self._running: dict[tuple[str, int], _Running] = {}
+        """By name and number of nodes."""
 
     def __enter__(self) -> Self:
         return self
@@ -48,10 +49,10 @@ class Session:
         if case.fresh:
             self.close()
             self.announce(f"{case}: {name}, starting")
-            with brokers.start(name, wait=case.wait) as broker:
+            with _start(name, case.nodes, wait=case.wait) as broker:
                 yield broker
             return
-        running = self._shared(name)
+        running = self._shared(name, case.nodes)
         if str(case) not in running.prepared:
             case.prepare(running.broker, self._scale)
             running.prepared.add(str(case))
@@ -68,13 +69,13 @@ class Session:
 
     def clean(self, case: Case, name: str) -> None:
         """Undo what was prepared."""
-        running = self._running.get(name)
+        running = self._running.get((name, case.nodes))
         if running is not None and str(case) in running.prepared:
             case.clean(running.broker, self._scale)
 
-    def discard(self, name: str) -> None:
+    def discard(self, case: Case, name: str) -> None:
         """After a failure, the next case gets a new one."""
-        running = self._running.pop(name, None)
+        running = self._running.pop((name, case.nodes), None)
         if running is not None:
             running.stack.close()
 
@@ -84,14 +85,23 @@ class Session:
                 stack.push(each.stack)
             self._running.clear()
 
-    def _shared(self, name: str) -> _Running:
-        if name not in self._running:
+    def _shared(self, name: str, nodes: int) -> _Running:
+        """Clusters are not up beside others, which would have to share the memory and the cores with them."""
+        key = name, nodes
+        if key not in self._running:
+            if any(others != nodes for _, others in self._running):
+                self.close()
             self.announce(f"starting and warming up {name}")
             with contextlib.ExitStack() as stack:
-                broker = stack.enter_context(brokers.start(name))
-                warm_up(broker, self._scale)
-                self._running[name] = _Running(broker, stack.pop_all())
-        return self._running[name]
+                broker = stack.enter_context(_start(name, nodes))
+                if nodes == 1:
+                    warm_up(broker, self._scale)
+                self._running[key] = _Running(broker, stack.pop_all())
+        return self._running[key]
+
+
+def _start(name: str, nodes: int, *, wait: bool = True) -> contextlib.AbstractContextManager[Broker]:
+    return brokers.start(name, wait=wait) if nodes == 1 else brokers.start_cluster(name, nodes)
 
 
 def expected_seconds(cases: Sequence[Case], repeats: int) -> float:
@@ -117,7 +127,7 @@ def _run_case(case: Case, session: Session, results: Results, advance: Advance) 
         except Exception as error:
             failed.add(name)
             results.failures.append(f"{case}: {name}, {what}: {error}")
-            session.discard(name)
+            session.discard(case, name)
 
     for repeat in range(results.repeats):
         what = f"repeat {repeat + 1} of {results.repeats}"

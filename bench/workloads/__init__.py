@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from bench.case import Case, Scale
 from bench.workloads import (
+    cluster,
     consume,
     fsync,
     latency,
@@ -27,6 +28,7 @@ FAMILIES: dict[str, Callable[[Scale], list[Case]]] = {
     "librdkafka": librdkafka.cases,
     "fsync": fsync.cases,
     "scaling": scaling.cases,
+    "cluster": cluster.cases,
     "memory": memory.cases,
     "start": start.cases,
 }

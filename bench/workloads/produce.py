@@ -87,7 +87,7 @@ def producer_performance(
     load = ("--topic", topic, "--num-records", str(count), "--record-size", str(size), "--throughput", "-1")
     options = ("--command-property", *properties) if properties else ()
     steady = ("--warmup-records", str(warmup)) if warmup else ()
-    output = run_tool("ProducerPerformance", "--bootstrap-server", broker.bootstrap, *load, *steady, *options)
+    output = run_tool("ProducerPerformance", "--bootstrap-server", broker.cluster_bootstrap, *load, *steady, *options)
     if f"{count} records sent" not in output:
         raise ToolError(f"ProducerPerformance did not send {count} records: {output[-1500:]}")
     return output

@@ -41,6 +41,7 @@ log = logging.getLogger("ottla.replicas")
 
 _BACKOFF_SECONDS = 0.2
 _CONNECT_SECONDS = 5.0
+_PASSING = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 class LeaderFetcher:
@@ -59,6 +60,8 @@ class LeaderFetcher:
         self._session_id = 0
         self._session_epoch = 0
         self._stopped = False
+        self._complained = False
+        """About this leader being away, which is said once."""
         self._changed = asyncio.Event()
         self._task = asyncio.ensure_future(self._run())
 
@@ -81,8 +84,11 @@ class LeaderFetcher:
                 self._forget_session()
                 while not self._stopped:
                     await self._fetch(connection)
+                    self._complained = False
             except ClientError as error:
-                log.info("broker %d cannot be fetched from, which will be tried again: %s", self._leader, error)
+                level = logging.DEBUG if self._complained else logging.INFO
+                log.log(level, "broker %d cannot be fetched from, which is tried again: %s", self._leader, error)
+                self._complained = True
             except Exception:
                 log.exception("fetching from broker %d failed and will be tried again", self._leader)
             finally:
@@ -193,7 +199,10 @@ class LeaderFetcher:
             else:
                 take_over(partition, answer)
         except (KafkaError, OSError) as error:
-            log.info("%s cannot be followed, which will be tried again: %s", partition, error)
+            # While a leader changes, this and the other broker hear of it at different moments.
+            passing = isinstance(error, KafkaError) and error.code in _PASSING
+            level = logging.DEBUG if passing else logging.WARNING
+            log.log(level, "%s cannot be followed, which is tried again: %s", partition, error)
             self._resting[key] = asyncio.get_running_loop().time() + _BACKOFF_SECONDS
 
     async def _begin_anew(self, connection: Connection, key: TopicPartition, partition: Partition, epoch: int) -> None:

@@ -1,0 +1,108 @@
+"""Three nodes: what replication costs, and how long a dead node is missed."""
+
+import itertools
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.brokers import Broker
+from bench.case import Case, Scale
+from bench.kafka import parse_producer
+from bench.measurement import Metric, Unit, at_least, at_most
+from bench.workloads.produce import producer_performance
+
+_NODES = 3
+_PARTITIONS = 6
+_TIMEOUT = 120.0
+_WARMUP_PART = 4
+_SIZES = {"100 B": 100, "1 KB": 1000}
+_METRICS = (
+    Metric("throughput", Unit.RECORDS_PER_SECOND, at_least(1.3, "three brokers, acks=all: records/s"), plotted=True),
+    Metric("average latency", Unit.MILLISECONDS, plotted=True),
+    Metric("CPU of all brokers", Unit.SECONDS_PER_GIGABYTE, at_most(1 / 2, "three brokers: CPU per GB"), plotted=True),
+)
+_names = itertools.count()
+
+
+def cases(scale: Scale) -> list[Case]:
+    return [
+        *(
+            Case(
+                "cluster",
+                f"{label}, acks=all, 3 replicas",
+                _METRICS,
+                partial(_produce, size=size),
+                nodes=_NODES,
+                shape="replicate",
+                pass_seconds=12.0,
+            )
+            for label, size in _SIZES.items()
+        ),
+        Case(
+            "cluster",
+            f"a broker of three is killed, {scale.counts[-1]:,} partitions",
+            (Metric("until all have leaders", Unit.SECONDS, plotted=True),),
+            _fail_over,
+            nodes=_NODES,
+            fresh=True,
+            pass_seconds=60.0,
+        ),
+    ]
+
+
+def _produce(broker: Broker, scale: Scale, *, size: int) -> Mapping[str, float]:
+    count = scale.records(size)
+    with _replicated_topic(broker, _PARTITIONS) as topic:
+        before = broker.cpu_seconds()
+        output = producer_performance(broker, topic, count, size, warmup=count // _WARMUP_PART)
+        used = broker.cpu_seconds() - before
+    result = parse_producer(output)
+    return {
+        "throughput": result.records_per_second,
+        "average latency": result.average_latency_ms,
+        "CPU of all brokers": used / (count * size / 1e9),
+    }
+
+
+def _fail_over(broker: Broker, scale: Scale) -> Mapping[str, float]:
+    """From the kill to the moment when a living broker names living leaders for all partitions. Each side notices the
+    death in its own way: Kafka by its default heartbeats, Ottla because a lock on a file is free."""
+    with _replicated_topic(broker, scale.counts[-1]) as topic:
+        victim = broker.others[-1]
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        gone = {_NODES}
+        assert _leaders(admin, topic) & gone, "the broker that is killed leads nothing"
+        victim.stop()
+        killed = time.perf_counter()
+        while _leaders(admin, topic) & (gone | {-1}):
+            if time.perf_counter() - killed > _TIMEOUT:
+                raise TimeoutError(f"partitions have no leader {_TIMEOUT:.0f} s after a broker was killed")
+        return {"until all have leaders": time.perf_counter() - killed}
+
+
+@contextmanager
+def _replicated_topic(broker: Broker, partitions: int) -> Iterator[str]:
+    admin: Any = AdminClient({"bootstrap.servers": broker.cluster_bootstrap, "log_level": 0})
+    name = f"bench-cluster-{next(_names)}"
+    new = NewTopic(name, partitions, _NODES)
+    admin.create_topics([new], operation_timeout=_TIMEOUT, request_timeout=_TIMEOUT)[name].result(_TIMEOUT)
+    deadline = time.monotonic() + _TIMEOUT
+    while not _all_in_sync(admin, name, partitions):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the replicas of {name} are not in sync after {_TIMEOUT:.0f} s")
+        time.sleep(0.05)
+    yield name
+    admin.delete_topics([name])[name].result(_TIMEOUT)
+
+
+def _all_in_sync(admin: Any, topic: str, partitions: int) -> bool:
+    known = admin.list_topics(topic, timeout=_TIMEOUT).topics[topic].partitions
+    return len(known) == partitions and all(len(it.isrs) == _NODES for it in known.values())
+
+
+def _leaders(admin: Any, topic: str) -> set[int]:
+    return {it.leader for it in admin.list_topics(topic, timeout=_TIMEOUT).topics[topic].partitions.values()}
