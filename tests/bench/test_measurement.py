@@ -112,9 +112,9 @@ def test_every_family_has_cases_with_names_and_metrics_of_their_own() -> None:
         assert {metric.reference for metric in case.metrics} <= set(case.brokers)
 
 
-def test_a_whole_run_is_expected_to_take_about_half_an_hour() -> None:
+def test_a_whole_run_is_expected_to_take_less_than_an_hour() -> None:
     cases = [case for make in FAMILIES.values() for case in make(FULL)]
-    assert 20 * 60 < expected_seconds(cases, 3) < 35 * 60
+    assert 20 * 60 < expected_seconds(cases, 3) < 60 * 60
 
 
 def test_every_bar_has_a_text_of_its_own() -> None:
