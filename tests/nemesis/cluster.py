@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from ottla.cli.zookeeper_server import ZooKeeperServer, require_jars, require_java
@@ -57,10 +58,13 @@ class Node(BrokerProcess):
         settings = [argument for key, value in self.settings.items() for argument in ("--set", f"{key}={value}")]
         return [sys.executable, "-m", "ottla", "serve", "--data-dir", str(self.data_dir), *settings]
 
-    def terminate(self) -> None:
-        """SIGTERM, without waiting for what comes of it."""
-        if self._process is not None:
-            self._process.terminate()
+    def terminate(self) -> Callable[[], bool]:
+        """SIGTERM, without waiting for what comes of it. Returns what tells whether the process has ended."""
+        process = self._process
+        if process is None:
+            return lambda: True
+        process.terminate()
+        return lambda: process.poll() is not None
 
     def pause(self) -> None:
         if self._process is not None:

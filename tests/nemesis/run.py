@@ -122,8 +122,7 @@ class Run:
                 node.kill()
                 self._at(end, functools.partial(_launch, node))
             case Kind.STOP:
-                node.terminate()
-                self._at(end, functools.partial(self._launch_when_gone, node))
+                self._at(end, functools.partial(self._launch_after, node.terminate(), node))
             case Kind.PAUSE:
                 node.pause()
                 self._at(end, node.resume)
@@ -144,12 +143,12 @@ class Run:
         self._cluster.network.cut(ways)
         self._at(end, functools.partial(self._cluster.network.mend, ways))
 
-    def _launch_when_gone(self, node: Node) -> None:
+    def _launch_after(self, ended: Callable[[], bool], node: Node) -> None:
         """A broker takes its time to stop, more so when it is cut off or paused."""
-        if node.runs():
-            self._at(time.monotonic() + 0.1, functools.partial(self._launch_when_gone, node))
-        else:
+        if ended():
             _launch(node)
+        else:
+            self._at(time.monotonic() + 0.1, functools.partial(self._launch_after, ended, node))
 
     def _start_zookeeper(self) -> None:
         if self._cluster.zookeeper.process is None:
