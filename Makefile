@@ -62,6 +62,7 @@ bench: setup kafka-jars
 docs: setup
 	$(BIN)/python -m ottla.config.document > docs/configuration.md
 	$(BIN)/python -m ottla.handlers.document > docs/protocol.md
+	$(BIN)/python -m ottla.cluster.document > docs/elections.md
 
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \

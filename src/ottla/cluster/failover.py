@@ -29,7 +29,7 @@ def lead_without(
     return [
         (TopicPartition(topic.name, state.partition), wanted._replace(controller_epoch=image.controller_epoch))
         for topic, state in _partitions(image)
-        if (wanted := _wanted(image, state, allows_unclean(topic.name), stopping)) != state
+        if (wanted := successor(state, image.brokers, allows_unclean(topic.name), stopping)) != state
     ]
 
 
@@ -50,10 +50,11 @@ def _partitions(image: ClusterImage) -> Iterator[tuple[TopicState, PartitionStat
             yield topic, state
 
 
-def _wanted(
-    image: ClusterImage, state: PartitionState, allows_unclean: bool, stopping: Collection[int]
+def successor(
+    state: PartitionState, living: Collection[int], allows_unclean: bool, stopping: Collection[int] = ()
 ) -> PartitionState:
-    staying = [replica for replica in state.replicas if replica in image.brokers and replica not in stopping]
+    """The state that a partition should have: the one it has, or another with the next leader epoch."""
+    staying = [replica for replica in state.replicas if replica in living and replica not in stopping]
     if state.leader in staying:
         return _without_dead(state, staying)
     candidates = [replica for replica in staying if replica in state.isr]
