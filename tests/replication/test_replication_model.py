@@ -192,8 +192,6 @@ class Replication(RuleBasedStateMachine):
             followers.propose(wanted)
             if known.version == self.state.version:
                 self._change(self.state._replace(isr=wanted | {replica.broker_id}))
-            else:
-                followers.proposed = None
 
     @rule(broker_id=brokers)
     def look(self, broker_id: int) -> None:
@@ -294,3 +292,21 @@ class Replication(RuleBasedStateMachine):
 
 TestReplication = Replication.TestCase
 TestReplication.settings = hypothesis_settings(max_examples=60, stateful_step_count=60, deadline=None)
+
+
+def test_a_leader_that_was_heard_and_does_not_know_it_waits() -> None:
+    """It asks again, and is refused because its first question was heard: whom that named may lead by now."""
+    world = Replication()
+    world.begin()
+    for broker_id in (2, 3):
+        world.kill(broker_id, clean=True)
+    world.elect()
+    world.look(1)
+    world.restart(3)
+    world.fetch(3)
+    world.review()
+    world.move_leadership(3)
+    world.review()
+    world.produce(1)
+    assert world.acknowledged == []
+    world.teardown()

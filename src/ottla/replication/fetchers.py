@@ -122,11 +122,14 @@ class LeaderFetcher:
         self._session_epoch = self._session_epoch % (2**31 - 1) + 1 if response.session_id else 0
         self._asked = wanted
         by_id = {partition.topic_id: key.topic for key, (partition, _, _) in wanted.items()}
+        syncs = []
         for topic in response.responses:
             for answer in topic.partitions:
                 key = TopicPartition(by_id.get(topic.topic_id, ""), answer.partition_index)
-                if key in wanted:
-                    await self._take(connection, key, *wanted[key], answer)
+                if key in wanted and (sync := await self._take(connection, key, *wanted[key], answer)):
+                    syncs.append(sync)
+        if syncs:
+            await asyncio.gather(*syncs, return_exceptions=True)  # A partition whose sync fails is offline.
 
     async def _pause(self) -> None:
         """Until there is something to follow, or a partition that had an error has rested."""
@@ -185,25 +188,26 @@ class LeaderFetcher:
         at: Position,
         epoch: int,
         answer: PartitionData,
-    ) -> None:
+    ) -> asyncio.Future[None] | None:
         """One partition's answer, unless the partition has moved on since it was asked for."""
         if self._partitions.get(key) is not partition or partition.leads or partition.leader_epoch != epoch:
-            return
+            return None
         if position(partition) != at:
-            return
+            return None
         try:
             if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._begin_anew(connection, key, partition, epoch)
             elif answer.error_code:
                 raise KafkaError(ErrorCode(answer.error_code))
             else:
-                take_over(partition, answer)
+                return take_over(partition, answer)
         except (KafkaError, OSError) as error:
             # While a leader changes, this and the other broker hear of it at different moments.
             passing = isinstance(error, KafkaError) and error.code in _PASSING
             level = logging.DEBUG if passing else logging.WARNING
             log.log(level, "%s cannot be followed, which is tried again: %s", partition, error)
             self._resting[key] = asyncio.get_running_loop().time() + _BACKOFF_SECONDS
+        return None
 
     async def _begin_anew(self, connection: Connection, key: TopicPartition, partition: Partition, epoch: int) -> None:
         """The leader's log begins after this one ends: retention was quicker."""

@@ -16,6 +16,8 @@ from ottla.records.format import ATTRIBUTES_AT
 from ottla.records.header import iter_headers
 
 if TYPE_CHECKING:
+    import asyncio
+
     from ottla.records.header import BatchHeader
     from ottla.replication.partition import Partition
     from ottla.wire.api.fetch import PartitionData
@@ -36,21 +38,25 @@ def position(partition: Partition) -> Position:
     return Position(end, log.epochs.epoch_at(end - 1) if end > log.log_start_offset else NO_LEADER_EPOCH)
 
 
-def take_over(partition: Partition, answer: PartitionData) -> int:
-    """Do what the leader's answer to a fetch asks for. Returns how many bytes were appended. Raises KafkaError."""
+def take_over(partition: Partition, answer: PartitionData) -> asyncio.Future[None] | None:
+    """Do what the leader's answer to a fetch asks for. Raises KafkaError.
+
+    The next fetch tells the leader that it is done, so it has to wait for the future, if there is one.
+    """
+    synced = None
     if answer.diverging_epoch.epoch >= 0 or answer.diverging_epoch.end_offset >= 0:
         _cut(partition, answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset)
-        return 0
+        return synced
     data = memoryview(answer.records or b"")  # type: ignore[arg-type]
     headers = _whole_batches(partition, data)
     size = sum(header.size for header in headers)
     if headers:
-        partition.append_from_leader(data[:size], headers, answer.high_watermark)
+        synced = partition.append_from_leader(data[:size], headers, answer.high_watermark)
     else:
         partition.advance_as_follower(answer.high_watermark)
     if answer.log_start_offset > partition.log.log_start_offset:
         partition.log.delete_records_before(min(answer.log_start_offset, partition.log.end_offset))
-    return size
+    return synced
 
 
 def _cut(partition: Partition, epoch: int, end_offset: int) -> None:

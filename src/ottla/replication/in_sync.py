@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from ottla.errors import ErrorCode, KafkaError
+from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
@@ -20,7 +20,7 @@ log = logging.getLogger("ottla.replicas")
 AlterIsr = Callable[["Partition", frozenset[int]], Awaitable[None]]
 """Has the store list these followers as in sync, if nobody has changed the partition's state since this leader looked.
 
-Raises KafkaError: INVALID_UPDATE_VERSION when somebody has, so that nothing was written; else nobody knows."""
+Raises KafkaError, after which nobody knows what the store lists."""
 
 
 class InSyncReplicas:
@@ -82,9 +82,8 @@ class InSyncReplicas:
         try:
             await self._alter_isr(partition, wanted)
         except KafkaError as error:
+            # Even if the store has refused, an earlier question may have been heard: only what it lists next tells.
             log.info("%s: its in-sync replicas could not be changed, which will be tried again: %s", partition, error)
-            if error.code is ErrorCode.INVALID_UPDATE_VERSION:
-                followers.proposed = None
         else:
             for what, who in (("no longer in sync", gone), ("in sync again", joined)):
                 if who:

@@ -382,8 +382,13 @@ class Partition:
         """How far a follower must have come to be counted as in sync."""
         return max(self.high_watermark, self._epoch_start)
 
-    def append_from_leader(self, batches: memoryview, headers: Sequence[BatchHeader], high_watermark: int) -> None:
-        """As a follower, take over what the leader has, byte for byte. Raises KafkaError."""
+    def append_from_leader(
+        self, batches: memoryview, headers: Sequence[BatchHeader], high_watermark: int
+    ) -> asyncio.Future[None] | None:
+        """As a follower, take over what the leader has, byte for byte. Raises KafkaError.
+
+        The future, if any, must be done before the leader is told that it is here.
+        """
         if self._offline:
             raise self._is_offline()
         try:
@@ -391,8 +396,10 @@ class Partition:
         except OSError as error:
             raise self._not_written(error) from error
         self.advance_as_follower(high_watermark)
-        if self.log.unflushed_messages >= self.config.flush_messages:
-            self.start_sync()
+        if self.log.unflushed_messages < self.config.flush_messages:
+            return None
+        self.start_sync()
+        return self._wait_for_sync(self.log.end_offset, 0)
 
     def advance_as_follower(self, leader_high_watermark: int) -> None:
         """A leader that is new may not know yet how much is committed; what is known here stays known."""
