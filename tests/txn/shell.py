@@ -15,6 +15,7 @@ from ottla.txn.records import Record, TransactionStored
 from ottla.txn.results import Result
 
 WALL_START_MS = 1_700_000_000_000
+_MOST_ATTEMPTS = 1000
 
 
 class Shell:
@@ -100,8 +101,11 @@ class Shell:
         return key
 
     def wait(self, duration_ms: int) -> None:
+        """What fails is tried again and again, perhaps for days; some of these attempts stand for all."""
         until = self.steady_ms + duration_ms
-        while self.timers and min(self.timers.values()) <= until:
+        for _ in range(_MOST_ATTEMPTS):
+            if not self.timers or min(self.timers.values()) > until:
+                break
             self.fire_next()
         self.steady_ms = until
 
