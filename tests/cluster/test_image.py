@@ -111,6 +111,19 @@ def topic_node(partitions: int) -> Node:
     return node(znodes.encode_topic(TopicZnode(TOPIC_ID, dict.fromkeys(range(partitions), (1,)), {}, {})))
 
 
+def test_without_a_leader_everything_else_stays() -> None:
+    cluster = Cluster(2)
+    for name, leader in ("mine", 1), ("theirs", 2):
+        assignment = {0: [leader, 3 - leader]}
+        cluster.do(create_topic(cluster.image, name, assignment=assignment, random_bytes=cluster.random.randbytes)[0])
+    fenced = cluster.image.without_leader(1)
+    mine, before = fenced.topics["mine"], cluster.image.topics["mine"]
+    assert mine.partitions[0] == before.partitions[0]._replace(leader=-1)
+    assert fenced.topic_by_id(before.topic_id) is mine
+    assert fenced.topics["theirs"] is cluster.image.topics["theirs"]
+    assert cluster.image.topics["mine"].partitions[0].leader == 1
+
+
 def test_a_partition_without_a_state_has_no_leader() -> None:
     image = image_from_tree({"/brokers/topics/t": topic_node(1)})
     partition = image.partition("t", 0)

@@ -258,7 +258,7 @@ def test_a_new_leader_epoch_begins_at_the_end(tmp_path: Path) -> None:
     host.create_topic("clicks")
     partition = host.replicas.leader_of("clicks", 0)
     partition.append(batch(b"a"))
-    host.cluster.do(begin_new_epochs(host.cluster.image, 1))
+    host.cluster.do(begin_new_epochs(host.cluster.image, 1, [TopicPartition("clicks", 0)]))
     host.follow()
     assert host.replicas.leader_of("clicks", 0) is partition
     assert partition.leader_epoch == 1

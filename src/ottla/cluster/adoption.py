@@ -3,13 +3,13 @@
 The logs name their topics, so an empty store can learn the topics from them instead of taking the logs for garbage.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ottla.cluster import znodes
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.topics import controller_fence
 from ottla.cluster.znodes import PartitionStateZnode, TopicZnode
-from ottla.model import TopicId
+from ottla.model import TopicId, TopicPartition
 from ottla.store.interface import Create, Op, Set
 
 
@@ -32,13 +32,13 @@ def adopt_topics(image: ClusterImage, broker_id: int, found: Mapping[str, tuple[
     return ops
 
 
-def begin_new_epochs(image: ClusterImage, broker_id: int) -> list[Op]:
+def begin_new_epochs(image: ClusterImage, broker_id: int, partitions: Iterable[TopicPartition]) -> list[Op]:
     """A crash may have cost a log its unsynced end, so what is written there next belongs to a new leader epoch."""
     ops: list[Op] = [controller_fence(image)]
-    for topic in image.topics.values():
-        for state in topic.partitions:
-            if state.leader == broker_id:
-                following = PartitionStateZnode(broker_id, state.leader_epoch + 1, state.isr, image.controller_epoch)
-                path = znodes.partition_state_path(topic.name, state.partition)
-                ops.append(Set(path, znodes.encode_partition_state(following), state.version))
+    for partition in partitions:
+        state = image.partition(*partition)
+        if state is not None and state.leader == broker_id:
+            following = PartitionStateZnode(broker_id, state.leader_epoch + 1, state.isr, image.controller_epoch)
+            path = znodes.partition_state_path(*partition)
+            ops.append(Set(path, znodes.encode_partition_state(following), state.version))
     return ops

@@ -121,6 +121,19 @@ class ClusterImage:
     def default_broker_config(self) -> Mapping[str, str]:
         return self.config(DEFAULT_BROKER)
 
+    def without_leader(self, broker_id: int) -> "ClusterImage":
+        """The image as a broker must act on it that may have been given up: it leads nothing."""
+        led = [topic for topic in self.topics.values() if any(it.leader == broker_id for it in topic.partitions)]
+        topics, by_id = dict(self.topics), dict(self.topics_by_id)
+        for topic in led:
+            topics[topic.name] = by_id[topic.topic_id] = topic._replace(
+                partitions=tuple(
+                    state._replace(leader=NO_LEADER) if state.leader == broker_id else state
+                    for state in topic.partitions
+                )
+            )
+        return replace(self, topics=topics, topics_by_id=by_id)
+
     def advanced(self, changes: Changes) -> "ClusterImage":
         """The image after what `Store.read_changes(image.revision, *IMAGE_PREFIXES)` returned."""
         base = ClusterImage() if changes.complete else self
@@ -192,7 +205,7 @@ class _Update:
 
     def _with_topics(self, image: ClusterImage) -> ClusterImage:
         topics, by_id, strays = dict(image.topics), dict(image.topics_by_id), dict(image.strays)
-        for name in self._topics.keys() | self._states.keys():
+        for name in dict.fromkeys([*self._topics, *self._states]):
             old = topics.pop(name, None)
             if old is not None:
                 del by_id[old.topic_id]

@@ -13,6 +13,12 @@ class Background(Protocol):
         """Run a blocking function elsewhere; the future completes on the event loop."""
 
 
+class Workers(Background, Protocol):
+    """Where the work is done. Whoever made them ends them."""
+
+    def close(self) -> None: ...
+
+
 class Threads:
     def __init__(self, count: int = 4) -> None:
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="ottla-background")

@@ -12,6 +12,7 @@ from ottla.errors import KafkaError
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
     from ottla.env.clock import Clock, Timer
+    from ottla.replication.followers import Followers
     from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
 
@@ -71,15 +72,16 @@ class InSyncReplicas:
         if wanted != followers.in_sync:
             followers.propose(wanted)
             self._open.add(partition)
-            task = asyncio.ensure_future(self._ask(partition, wanted))
+            task = asyncio.ensure_future(self._ask(partition, followers, wanted))
             self._asking.add(task)
             task.add_done_callback(self._asking.discard)
 
-    async def _ask(self, partition: Partition, wanted: frozenset[int]) -> None:
-        followers = partition.followers
-        assert followers is not None
+    async def _ask(self, partition: Partition, followers: Followers, wanted: frozenset[int]) -> None:
+        """The image, when it shows another state, says what became of the proposal; until then it counts."""
         gone, joined = followers.in_sync - wanted, wanted - followers.in_sync
         try:
+            if partition.followers is not followers or followers.proposed is None:
+                return  # Another state came in between: what is wanted now is decided anew.
             await self._alter_isr(partition, wanted)
         except KafkaError as error:
             # Even if the store has refused, an earlier question may have been heard: only what it lists next tells.

@@ -115,11 +115,12 @@ class Partition:
         self.topic_id = topic_id
         self.log = log_
         self.config = config
-        self.waiters: set[DataWaiter] = set()
+        self.waiters: dict[DataWaiter, None] = {}
+        """In the order in which they came, in which they are told too."""
         self._clock = clock
         self._background = background
         self._group_commit: GroupCommit | None = None
-        self.follower_waiters: set[DataWaiter] = set()
+        self.follower_waiters: dict[DataWaiter, None] = {}
         """Fetches of followers, which read up to the end of the log."""
         self._committing: deque[_Uncommitted] = deque()
         self._replicating: deque[_Uncommitted] = deque()
@@ -269,10 +270,15 @@ class Partition:
 
     # Several replicas
 
-    def update_replicas(self, followers: Sequence[int], in_sync: Sequence[int]) -> None:
-        """The store lists other replicas, or others of them as in sync, than when this broker began to lead."""
+    def update_replicas(self, followers: Sequence[int], in_sync: Sequence[int], *, answered: bool = True) -> None:
+        """The store lists other replicas, or others of them as in sync, than when this broker began to lead.
+
+        Unless `answered`, the state is the one that was known: what the store has been asked for may still come.
+        """
         if self.followers is not None:
+            proposed = None if answered else self.followers.proposed
             self.followers.update(followers, in_sync, self._clock.monotonic())
+            self.followers.proposed = proposed
             self.commit()
         elif followers:
             self.lead(self.leader_epoch, Followers(followers, in_sync, self._clock.monotonic()))

@@ -124,6 +124,7 @@ class Replicas:
     def _give_role(self, partition: Partition, state: PartitionState) -> None:
         """Lead or follow, as the cluster wants it."""
         key = partition.topic_partition
+        changed = state.version != partition.state_version
         partition.state_version = state.version
         others = [replica for replica in state.replicas if replica != self._broker_id]
         in_sync = [replica for replica in state.isr if replica != self._broker_id]
@@ -134,7 +135,7 @@ class Replicas:
             return
         self._led[key] = partition
         if partition.leads and partition.leader_epoch == state.leader_epoch:
-            partition.update_replicas(others, in_sync)
+            partition.update_replicas(others, in_sync, answered=changed)
         else:
             followers = Followers(others, in_sync, self._clock.monotonic()) if others else None
             partition.lead(state.leader_epoch, followers)

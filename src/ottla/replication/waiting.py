@@ -19,18 +19,18 @@ class DataWaiter:
     def __init__(
         self,
         clock: Clock,
-        waiting: Sequence[set[DataWaiter]],
+        waiting: Sequence[dict[DataWaiter, None]],
         missing: int,
         timeout: float,
         callback: Callable[[], None],
     ) -> None:
-        """`waiting` are the sets in which partitions look for whom to tell."""
+        """`waiting` are the lists in which partitions look for whom to tell."""
         self._callback = callback
         self._missing = missing
         self._waiting = waiting
         self._done = False
         for others in waiting:
-            others.add(self)
+            others[self] = None
         self._timer = clock.call_later(timeout, self._finish)
 
     def grew(self, size: int) -> None:
@@ -47,7 +47,7 @@ class DataWaiter:
             self._done = True
             self._timer.cancel()
             for others in self._waiting:
-                others.discard(self)
+                others.pop(self, None)
 
     def _finish(self) -> None:
         if not self._done:

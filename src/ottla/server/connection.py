@@ -86,7 +86,7 @@ class ClientConnection:
         self._blocked = False
         self._resting = False
         self._paused = False
-        self._events: set[asyncio.Future[Any]] = set()
+        self._events: dict[asyncio.Future[Any], None] = {}
         self.last_active = self._monotonic()
 
     @property
@@ -110,7 +110,7 @@ class ClientConnection:
 
     def closed(self) -> None:
         self._blocked = True  # for good: what has arrived and was not served yet is of no use any more
-        for event in self._events:
+        for event in tuple(self._events):
             # A long-poll ends with its client; work that has begun (a topic half created) is finished for its own sake.
             if not isinstance(event, asyncio.Task):
                 event.cancel()
@@ -191,13 +191,13 @@ class ClientConnection:
         slot = _Slot()
         self._outstanding.append(slot)
         self._blocked = reply.blocks
-        self._events.add(reply.event)
+        self._events[reply.event] = None
         reply.event.add_done_callback(partial(self._complete, slot, reply.make))
 
     def _complete(
         self, slot: _Slot, make: Callable[[asyncio.Future[Any]], list[Part]], event: asyncio.Future[Any]
     ) -> None:
-        self._events.discard(event)
+        self._events.pop(event, None)
         if event.cancelled():
             return
         try:

@@ -1,0 +1,105 @@
+"""The promises, each as a function from what was told and what is stored to a list of sentences about broken ones."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ottla.model import TopicPartition
+from sim.inspection import Stored, committed_bytes, partition_states, stored_records
+
+if TYPE_CHECKING:
+    from ottla.cluster.znodes import PartitionStateZnode
+    from sim.cluster import Cluster
+    from sim.history import History
+
+
+class LeaderEpochs:
+    """Watches the store: an epoch has one leader, and epochs never go back."""
+
+    def __init__(self, cluster: Cluster, history: History) -> None:
+        self._cluster = cluster
+        self._history = history
+        self._last: dict[TopicPartition, PartitionStateZnode] = {}
+
+    def look(self) -> None:
+        for partition, state in partition_states(self._cluster.ensemble.tree).items():
+            last = self._last.get(partition)
+            if last == state:
+                continue
+            self._last[partition] = state
+            self._cluster.note(partition, f"leader {state.leader}, epoch {state.leader_epoch}, isr {state.isr}")
+            if last is None:
+                continue
+            if state.leader_epoch < last.leader_epoch:
+                self._history.violations.append(f"{partition}: epoch {state.leader_epoch} follows {last.leader_epoch}")
+            elif state.leader_epoch == last.leader_epoch and state.leader != last.leader:
+                self._history.violations.append(
+                    f"{partition}: brokers {last.leader} and {state.leader} lead in epoch {state.leader_epoch}"
+                )
+
+
+def check_replicated(cluster: Cluster, partition: TopicPartition, offset: int, since: float) -> Iterator[str]:
+    """At the moment of its acknowledgement, a record is in as many logs as `min.insync.replicas` wants.
+
+    Machines that are down, or were started after the request was sent, may have had it.
+    """
+    lacking = []
+    for machine in cluster.machines:
+        replica = machine.broker.replicas.get(*partition) if machine.broker else None
+        if replica is not None and machine.started_at < since and replica.log.end_offset <= offset:
+            lacking.append(machine.name)
+    if len(cluster.machines) - len(lacking) < cluster.plan.min_insync:
+        yield f"{partition}: offset {offset} was acknowledged, but {' and '.join(lacking)} do not have it"
+
+
+def check_logs(cluster: Cluster, history: History) -> Iterator[str]:
+    """After all is well again: every replica has the same bytes, and they are what clients were told."""
+    for partition in partition_states(cluster.ensemble.tree):
+        contents = {}
+        for machine in cluster.machines:
+            replica = machine.broker.replicas.get(*partition) if machine.broker else None
+            if replica is not None:
+                contents[machine.name] = committed_bytes(replica)
+        if len(set(contents.values())) > 1:
+            sizes = {name: len(data) for name, data in contents.items()}
+            yield f"{partition}: replicas differ below the high watermark; bytes: {sizes}"
+        if contents and not partition.topic.startswith("__"):
+            longest = max(contents.values(), key=len)
+            yield from check_partition(partition, stored_records(longest), history)
+
+
+def check_partition(partition: TopicPartition, stored: list[Stored], history: History) -> Iterator[str]:
+    by_offset = {record.offset: record.value for record in stored}
+    for offset, value in history.acknowledged.get(partition, {}).items():
+        if by_offset.get(offset) != value:
+            yield f"{partition}: {value!r} was acknowledged at {offset}, where now is {by_offset.get(offset)!r}"
+    for offset, value in history.seen.get(partition, {}).items():
+        if by_offset.get(offset) != value:
+            yield f"{partition}: a consumer saw {value!r} at {offset}, where now is {by_offset.get(offset)!r}"
+    for before, after in itertools.pairwise(stored):
+        if after.leader_epoch < before.leader_epoch:
+            yield f"{partition}: epoch {after.leader_epoch} at {after.offset} follows {before.leader_epoch}"
+    yield from _check_order(partition, stored, history)
+
+
+def _check_order(partition: TopicPartition, stored: list[Stored], history: History) -> Iterator[str]:
+    """Each producer's records are there once, in the order in which they were sent."""
+    last: dict[bytes, int] = {}
+    for record in stored:
+        producer, _, number = record.value.rpartition(b"/")
+        if record.value not in history.sent:
+            yield f"{partition}: nobody sent {record.value!r} at {record.offset}"
+            continue
+        expected = last.get(producer, -1) + 1
+        if int(number) != expected:
+            yield f"{partition}: {record.value!r} at {record.offset}, where number {expected} should come"
+        last[producer] = int(number)
+
+
+def check_commits(history: History, found: int | None) -> Iterator[str]:
+    if found is None or not history.committed <= found <= history.committing:
+        yield (
+            f"the group finds offset {found}; {history.committed} was committed, {history.committing} was tried last"
+        )

@@ -1,0 +1,54 @@
+"""Looking at a cluster from outside: what its store says, and what lies in its logs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.cluster.znodes import PartitionStateZnode, decode_partition_state
+from ottla.model import TopicPartition
+from ottla.records.format import CONTROL_FLAG
+from ottla.records.header import iter_headers
+from ottla.records.reader import read_records
+
+if TYPE_CHECKING:
+    from ottla.replication.partition import Partition
+    from ottla.store.memory import MemoryTree
+
+_TOPICS = "/brokers/topics/"
+
+
+class Stored(NamedTuple):
+    offset: int
+    value: bytes
+    leader_epoch: int
+
+
+def partition_states(tree: MemoryTree) -> dict[TopicPartition, PartitionStateZnode]:
+    found = {}
+    for path, node in tree.nodes.items():
+        if path.startswith(_TOPICS) and path.endswith("/state"):
+            topic, _, partition, _ = path[len(_TOPICS) :].split("/")
+            found[TopicPartition(topic, int(partition))] = decode_partition_state(node.data)
+    return found
+
+
+def committed_bytes(partition: Partition) -> bytes:
+    """Everything below the high watermark, segment by segment."""
+    log, offset, data = partition.log, partition.log.log_start_offset, b""
+    while offset < partition.high_watermark:
+        found = log.read(offset, 1 << 20, partition.high_watermark)
+        if found.file is None:
+            break
+        data += found.file.read(found.size, found.position)
+        offset = found.next_offset
+    return data
+
+
+def stored_records(data: bytes) -> list[Stored]:
+    records = []
+    view = memoryview(data)
+    for position, header in iter_headers(view):
+        if not header.attributes & CONTROL_FLAG:
+            found = read_records(view[position : position + header.size])
+            records += [Stored(it.offset, it.value or b"", header.partition_leader_epoch) for it in found]
+    return records

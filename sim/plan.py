@@ -1,0 +1,60 @@
+"""What a seed decides before anything happens: the shape of the cluster, its settings and its clients."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+TOPIC = "orders"
+SESSION_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    seed: int
+    partitions: int
+    durable: bool
+    """Every append is synced before it counts (`flush.messages=1`): then no loss of power may cost anything."""
+    chaos_seconds: float
+    producers: int
+    consumers: int
+    min_insync: int
+
+    @property
+    def topic_settings(self) -> dict[str, str]:
+        settings = {"min.insync.replicas": str(self.min_insync)}
+        if self.durable:
+            settings["flush.messages"] = "1"
+        return settings
+
+    def broker_settings(self, broker_id: int) -> dict[str, str]:
+        host = f"broker{broker_id}"
+        return {
+            "node.id": str(broker_id),
+            "log.dirs": "/data",
+            "listeners": f"PLAINTEXT://{host}:9092",
+            "offsets.topic.num.partitions": "1",
+            "offsets.topic.replication.factor": "3",
+            "transaction.state.log.num.partitions": "1",
+            "min.insync.replicas": str(self.min_insync),
+            **({"log.flush.interval.messages": "1"} if self.durable else {}),
+            "zookeeper.session.timeout.ms": str(int(SESSION_SECONDS * 1000)),
+            "replica.lag.time.max.ms": "2000",
+            "replica.socket.timeout.ms": "2000",
+            "replica.fetch.wait.max.ms": "1000",
+            "auto.create.topics.enable": "false",
+            "group.initial.rebalance.delay.ms": "0",
+        }
+
+
+def make_plan(seed: int) -> Plan:
+    chance = random.Random(f"{seed} plan")
+    return Plan(
+        seed=seed,
+        partitions=chance.choice([1, 2, 3]),
+        durable=chance.random() < 0.4,
+        chaos_seconds=chance.uniform(6, 14),
+        producers=2,
+        consumers=1,
+        min_insync=chance.choice([1, 2, 2]),
+    )

@@ -1,0 +1,150 @@
+"""One run: a cluster, its clients, a while of trouble, peace, and the judgement."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from asyncio import events
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TextIO
+
+from ottla.log import directory
+from sim.checks import LeaderEpochs, check_commits, check_logs
+from sim.clients import Admin, Auditor, Committer, Consumer, Producer, SimClient
+from sim.cluster import BROKERS, Cluster
+from sim.disk import InlineThreads
+from sim.history import History
+from sim.inspection import partition_states
+from sim.loop import ProcessLoop
+from sim.nemesis import Nemesis
+from sim.plan import Plan, make_plan
+from sim.trace import Trace
+
+_START_SECONDS = 30.0
+_HEAL_SECONDS = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    seed: int
+    violations: list[str]
+    digest: str
+    events: int
+    acknowledged: int
+    virtual_seconds: float
+
+
+class _BrokerLog(logging.Handler):
+    """Brokers' logs go to the trace; an exception that nobody expected breaks a promise too."""
+
+    def __init__(self, cluster: Cluster, history: History, aloud: bool) -> None:
+        super().__init__(logging.INFO if aloud else logging.WARNING)
+        self._cluster = cluster
+        self._history = history
+        self._aloud = aloud
+
+    def emit(self, record: logging.LogRecord) -> None:
+        loop = events._get_running_loop()
+        if isinstance(loop, ProcessLoop) and loop.dead:
+            return
+        name = loop.name if isinstance(loop, ProcessLoop) else "?"
+        if self._aloud:
+            self._cluster.note(name, record.levelname, self.format(record))
+        if record.exc_info:
+            self._history.violations.append(f"{name}: {record.getMessage()}: {record.exc_info[1]!r}")
+
+
+class Run:
+    def __init__(self, plan: Plan, out: TextIO | None = None) -> None:
+        self.plan = plan
+        self.trace = Trace(out)
+        self.cluster = Cluster(plan, self.trace)
+        self.history = History()
+        self.admin = Admin(self.cluster, self.history, "admin")
+        self.clients: list[SimClient] = [
+            *(Producer(self.cluster, self.history, f"producer{i}") for i in range(plan.producers)),
+            *(Consumer(self.cluster, self.history, f"consumer{i}") for i in range(plan.consumers)),
+            Committer(self.cluster, self.history, "committer"),
+        ]
+        self.nemesis = Nemesis(self.cluster, self.clients)
+        self._epochs = LeaderEpochs(self.cluster, self.history)
+
+    def execute(self) -> None:
+        self.nemesis.start()
+        self.cluster.ensemble.listeners.append(self._epochs.look)
+        for machine in self.cluster.machines:
+            machine.start()
+        self.admin.start()
+        if not self.cluster.run_until(lambda: self.admin.is_done, _START_SECONDS):
+            self._fail("the topic could not be created")
+            return
+        for client in self.clients:
+            client.start()
+        self.cluster.run_for(self.plan.chaos_seconds)
+        self._heal()
+
+    def _heal(self) -> None:
+        cluster = self.cluster
+        cluster.note("peace")
+        self.nemesis.heal()
+        cluster.run_for(2.0)
+        for client in self.clients:
+            client.stopping = True
+        for what, condition in (
+            ("every broker is ready", lambda: all(machine.is_ready for machine in cluster.machines)),
+            ("every client is done", lambda: all(client.is_done for client in self.clients)),
+            ("all replicas are in sync", self._all_in_sync),
+        ):
+            if not cluster.run_until(condition, _HEAL_SECONDS):
+                waiting = [client.name for client in self.clients if not client.is_done]
+                self._fail(f"not within {_HEAL_SECONDS:g} s after all was well again: {what}; waiting: {waiting}")
+                return
+        auditor = Auditor(cluster, self.history, "auditor")
+        auditor.start()
+        cluster.run_until(lambda: auditor.is_done, _HEAL_SECONDS)
+        cluster.run_for(1.5)
+        self.history.violations += check_commits(self.history, auditor.found)
+        self.history.violations += check_logs(cluster, self.history)
+
+    def _all_in_sync(self) -> bool:
+        return all(
+            set(state.isr) == set(BROKERS) and state.leader in BROKERS
+            for state in partition_states(self.cluster.ensemble.tree).values()
+        )
+
+    def _fail(self, text: str) -> None:
+        self.history.violations.append(text)
+
+    def result(self) -> Result:
+        violations = list(self.history.violations)
+        for loop in self.cluster.processes:
+            violations += [f"{loop.name}: {it.get('message')}: {it.get('exception')!r}" for it in loop.unhandled]
+        acknowledged = sum(map(len, self.history.acknowledged.values()))
+        return Result(
+            self.plan.seed, violations, self.trace.digest, self.trace.events, acknowledged, self.cluster.scheduler.now
+        )
+
+
+def run_seed(seed: int, out: TextIO | None = None) -> Result:
+    run = Run(make_plan(seed), out)
+    handler = _BrokerLog(run.cluster, run.history, out is not None)
+    logger = logging.getLogger("ottla")
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.propagate = False
+    logger.setLevel(handler.level)
+    gc.disable()
+    directory.ThreadPoolExecutor = InlineThreads  # type: ignore[attr-defined, assignment]
+    try:
+        run.execute()
+        return run.result()
+    finally:
+        for loop in run.cluster.processes:
+            loop.bury()
+        del run
+        gc.enable()
+        directory.ThreadPoolExecutor = ThreadPoolExecutor  # type: ignore[attr-defined]
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate

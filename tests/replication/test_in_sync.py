@@ -1,0 +1,96 @@
+"""What a leader and its followers may believe of each other while nothing is certain."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ottla.config.broker import BrokerConfig
+from ottla.errors import ErrorCode, KafkaError
+from ottla.records.header import iter_headers
+from ottla.replication.followers import Followers
+from ottla.replication.in_sync import InSyncReplicas
+from ottla.replication.partition import Partition
+from ottla.replication.replicas import Replicas
+from tests.replication.world import PartitionWorld, batch, on_loop, settle
+
+
+def leading(world: PartitionWorld, in_sync: list[int]) -> Followers:
+    """Lead two followers, some of them in sync."""
+    followers = Followers([2, 3], in_sync, world.clock.monotonic())
+    world.partition.lead(1, followers)
+    return followers
+
+
+class Asking:
+    """The store's end of a leader's questions."""
+
+    def __init__(self, world: PartitionWorld, answer: Callable[[], None] = lambda: None) -> None:
+        self.asked: list[frozenset[int]] = []
+        self._answer = answer
+        replicas = Replicas(1, [world.directory], world.clock, world.background)
+        self.in_sync = InSyncReplicas(replicas, world.clock, BrokerConfig, self._alter)
+
+    async def _alter(self, partition: Partition, followers: frozenset[int]) -> None:
+        self.asked.append(followers)
+        self._answer()
+
+
+@on_loop
+async def test_a_proposal_counts_until_the_store_has_another_state(tmp_path: Path) -> None:
+    world = PartitionWorld(tmp_path)
+    followers = leading(world, [2])
+    followers.propose(frozenset({2, 3}))
+    world.partition.update_replicas([2, 3], [2], answered=False)
+    world.partition.append(batch(b"a"), None, None)
+    world.partition.read_as_follower(2, 1, 100, -1)
+    assert world.partition.high_watermark == 0, "broker 3 may be in sync by now"
+    world.partition.update_replicas([2, 3], [2])
+    assert world.partition.high_watermark == 1
+
+
+@on_loop
+async def test_a_refusal_alone_does_not_end_a_proposal(tmp_path: Path) -> None:
+    """An earlier question may have been heard, so that it is the answer to that which is missing."""
+
+    def refuse() -> None:
+        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION)
+
+    world = PartitionWorld(tmp_path)
+    followers = leading(world, [2])
+    world.partition.read_as_follower(3, 0, 100, -1)
+    asking = Asking(world, refuse)
+    asking.in_sync.review(world.partition)
+    await settle()
+    assert asking.asked == [frozenset({2, 3})]
+    assert followers.proposed == frozenset({2, 3})
+
+
+@on_loop
+async def test_a_question_of_an_earlier_epoch_is_not_asked(tmp_path: Path) -> None:
+    world = PartitionWorld(tmp_path)
+    leading(world, [2])
+    world.partition.read_as_follower(3, 0, 100, -1)
+    asking = Asking(world)
+    asking.in_sync.review(world.partition)
+    world.partition.follow(2)
+    await settle()
+    assert asking.asked == []
+    followers = Followers([2, 3], [2], world.clock.monotonic())
+    world.partition.lead(3, followers)
+    world.partition.read_as_follower(3, 0, 100, -1)
+    asking.in_sync.review(world.partition)
+    await settle()
+    assert asking.asked == [frozenset({2, 3})], "the next one is"
+
+
+@on_loop
+async def test_a_follower_says_that_it_has_a_record_when_it_is_synced(tmp_path: Path) -> None:
+    world = PartitionWorld(tmp_path, {"flush.messages": "1"}, held=True)
+    world.partition.follow(1)
+    data = batch(b"a")
+    stored = world.partition.append_from_leader(data, [header for _, header in iter_headers(data)], 0)
+    await settle()
+    assert stored is not None
+    assert not stored.done()
+    await world.background.finish_all()
+    await settle()
+    assert stored.done()
