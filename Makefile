@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 
 KAFKA_JARS ?= $(wildcard $(CURDIR)/build/kafka-jars)
 
-.PHONY: setup run test test-spark demo torture check bench profile lock docs kafka-jars clean
+.PHONY: setup run test test-spark demo torture sim check bench profile lock docs kafka-jars clean
 
 setup: $(STAMP)
 
@@ -31,6 +31,11 @@ MINUTES ?= 1
 torture: setup
 	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m tests.torture --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
+# A cluster on virtual time, with faults that a seed chooses: `make sim SEEDS=1000` runs many, `make sim SEED=7` shows one.
+SEEDS ?= 300
+sim: setup
+	@$(BIN)/python -m sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(ARGS)
+
 # A broker, traffic, the activity pipelines and a live view; ends with build/demo/report.html. Needs Java 17 or newer.
 demo: setup
 	@$(BIN)/ottla pipeline demo --dir build/demo $(ARGS)
@@ -46,8 +51,8 @@ build/kafka-jars: tests/compat/kafka/pom.xml
 	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$@
 
 check: setup
-	$(BIN)/ruff check src tests bench examples
-	$(BIN)/ruff format --check src tests bench examples
+	$(BIN)/ruff check src tests bench examples sim
+	$(BIN)/ruff format --check src tests bench examples sim
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

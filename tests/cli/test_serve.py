@@ -18,7 +18,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     """What the server was started with, in place of starting it."""
     seen: list[Call] = []
 
-    def serve(*arguments: Any) -> int:
+    def serve(*arguments: Any, hints: bool) -> int:
+        assert hints
         seen.append(arguments)
         return 7
 
@@ -45,7 +46,9 @@ def test_the_command_tree_leads_to_the_same_place(calls: list[Call]) -> None:
     assert calls == [(None, None, "127.0.0.1:0", {"a": "1"})]
 
 
-@pytest.mark.parametrize("arguments", [["missing.properties"], ["--set", "novalue"], ["--nope"], ["--set", "=1"]])
+@pytest.mark.parametrize(
+    "arguments", [["missing.properties"], ["--set", "novalue"], ["--nope"], ["--set", "=1"], ["--workers", "0"]]
+)
 def test_wrong_usage_exits_with_2(calls: list[Call], arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         run(arguments)

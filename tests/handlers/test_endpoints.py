@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from ottla.cluster.registration import register_broker
+from ottla.cluster.znodes import BrokerZnode, Endpoint
 from ottla.env.network import Address
 from ottla.wire.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -47,3 +49,16 @@ async def test_one_listener_is_advertised(tmp_path: Path) -> None:
     async with running(tmp_path, TWO_LISTENERS | {"advertised.listeners": "INSIDE://ottla.internal:19092"}) as world:
         assert await told(world, Address("127.0.0.1", 9092)) == {("ottla.internal", 19092)}
         assert await told(world, Address("198.51.100.7", 9093)) == {("198.51.100.7", 9093)}
+
+
+@asynchronous
+async def test_another_broker_on_every_interface_of_this_machine(tmp_path: Path) -> None:
+    """The client has reached this machine by some address; the other broker has that one, too."""
+    async with running(tmp_path, TWO_LISTENERS) as world:
+        neighbour = BrokerZnode((Endpoint("INSIDE", "0.0.0.0", 9095, "PLAINTEXT"),), "r1", 0)
+        elsewhere = BrokerZnode((Endpoint("INSIDE", "other.example", 9092, "PLAINTEXT"),), "r1", 0)
+        await world.broker.controller._store.commit([*register_broker(2, neighbour), *register_broker(3, elsewhere)])
+        await world.broker.controller.refresh()
+        reply = await world.call(MetadataRequest(topics=[]), 9, MetadataResponse, Address("198.51.100.7", 9092))
+    found = {broker.node_id: (broker.host, broker.port) for broker in reply.brokers}
+    assert found == {1: ("198.51.100.7", 9092), 2: ("198.51.100.7", 9095), 3: ("other.example", 9092)}

@@ -119,7 +119,6 @@ class TestStart:
 
     def test_what_is_not_served_yet(self, refusal: Refusal, tmp_path: Path) -> None:
         assert_one_sentence(refusal(tmp_path, {"listeners": "SSL://127.0.0.1:0"}), "SSL")
-        assert_one_sentence(refusal(tmp_path, {"zookeeper.connect": "127.0.0.1:2181"}), "zookeeper.connect")
 
     def test_an_unknown_key_is_only_warned_about(self, tmp_path: Path) -> None:
         with broker_process(tmp_path, {"num.partition": "3"}) as broker:

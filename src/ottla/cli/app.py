@@ -19,6 +19,7 @@ FAMILIES = {
     "configs": "Show and change settings of topics, brokers and groups.",
     "pipeline": "Run and watch pipelines on Spark.",
     "sql": "Ask topics a question in SQL.",
+    "cluster": "Run several brokers on this machine as one cluster.",
     "zookeeper": "Run a ZooKeeper server for development.",
     "doctor": "Check that a broker answers and what it advertises.",
 }

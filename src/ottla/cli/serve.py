@@ -5,6 +5,7 @@ commands would cost a tenth of that before the first line of the broker runs.
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,14 +14,35 @@ Examples:
   ottla serve
   ottla serve --data-dir ./data --listen 127.0.0.1:9092
   ottla serve config/server.properties --set num.partitions=3
+  ottla serve --workers 4
 """
 
 
-def run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str], *, is_child: bool = False) -> int:
+    """`is_child`: another command started it, which speaks to people."""
     options = _parser().parse_args(arguments)
     from ottla.server.main import serve
 
-    return serve(options.properties, options.data_dir, options.listen, dict(options.overrides))
+    overrides = dict(options.overrides)
+    if options.workers == 1:
+        return serve(options.properties, options.data_dir, options.listen, overrides, hints=not is_child)
+    return _run_workers(options, overrides)
+
+
+def _run_workers(options: argparse.Namespace, overrides: dict[str, str]) -> int:
+    from ottla.cli.workers import serve_with_workers
+    from ottla.config.definition import ConfigError
+    from ottla.server.broker import StartupError
+    from ottla.server.main import load_config
+
+    try:
+        config = load_config(options.properties, options.data_dir, options.listen, overrides)
+        arguments = [] if options.properties is None else [str(options.properties)]
+        arguments += [part for key, value in overrides.items() for part in ("--set", f"{key}={value}")]
+        return serve_with_workers(config, arguments, options.workers)
+    except (ConfigError, StartupError) as error:
+        print(f"Ottla cannot start: {error}", file=sys.stderr)
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -51,7 +73,20 @@ def _parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         help="set one broker setting, over the file; may be repeated",
     )
+    parser.add_argument(
+        "--workers",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="run N brokers with consecutive ids and ports as one cluster, to use N cores of this host",
+    )
     return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of workers")
+    return int(text)
 
 
 def _existing_file(text: str) -> Path:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from ottla.cli.child import child_command
 from ottla.cli.command_error import CommandError
 from ottla.env.java import OLDEST_JAVA, find_java
 
@@ -53,7 +54,7 @@ class ZooKeeperServer:
         with self.log_path.open("ab") as log:
             # A session of its own, so that Ctrl-C reaches this process only, which then stops the server.
             self.process = subprocess.Popen(
-                [self._java, *options, *main],
+                child_command(["exec", self._java, *options, *main]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -68,6 +69,10 @@ class ZooKeeperServer:
     def wait(self) -> int:
         """Until the server ends."""
         return 0 if self.process is None else self.process.wait()
+
+    def exit_code(self) -> int | None:
+        """None while the server runs."""
+        return None if self.process is None else self.process.poll()
 
     def stop(self) -> None:
         process, self.process = self.process, None

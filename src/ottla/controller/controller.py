@@ -15,6 +15,7 @@ from ottla.cluster import topics
 from ottla.cluster.adoption import adopt_topics, begin_new_epochs
 from ottla.cluster.configs import replace_configs
 from ottla.cluster.elections import ElectionType, elect_leader
+from ottla.cluster.failover import MAX_STATES_IN_COMMIT
 from ottla.cluster.image import IMAGE_PREFIXES, ClusterImage, Entity, TopicState
 from ottla.cluster.znodes import (
     InvalidZnodeError,
@@ -55,11 +56,30 @@ class Controller:
         self._watch: Watch | None = None
         self._behind = False
         self._following: asyncio.Task[None] | None = None
+        self._fenced = False
 
     def subscribe(self, listener: Callable[[ClusterImage, BrokerConfig], None]) -> None:
         """Call with every new image, and at once with the present one."""
         self._listeners.append(listener)
-        listener(self.image, self.config)
+        listener(self._image_to_act_on(), self.config)
+
+    def fence(self) -> None:
+        """The cluster may have given this broker up: at once, nobody here acts as a leader any more."""
+        self._fenced = True
+        self._publish()
+
+    def unfence(self) -> None:
+        """This broker is a member again, and leads what the store says."""
+        self._fenced = False
+        self._publish()
+
+    def _image_to_act_on(self) -> ClusterImage:
+        return self.image.without_leader(self.broker_id) if self._fenced else self.image
+
+    def _publish(self) -> None:
+        image = self._image_to_act_on()
+        for listener in self._listeners:
+            listener(image, self.config)
 
     async def start(self) -> None:
         await self.refresh()
@@ -94,8 +114,7 @@ class Controller:
             return
         before, self.image = self.image, self.image.advanced(changes)
         self._apply_dynamic_settings(before)
-        for listener in self._listeners:
-            listener(self.image, self.config)
+        self._publish()
 
     def _apply_dynamic_settings(self, before: ClusterImage) -> None:
         mine, everyone = self.image.broker_config(self.broker_id), self.image.default_broker_config()
@@ -219,7 +238,18 @@ class Controller:
             await self._decide(lambda image: (adopt_topics(image, self.broker_id, found), None))
 
     async def begin_new_epochs(self) -> None:
-        await self._decide(lambda image: (begin_new_epochs(image, self.broker_id), None))
+        """Of all partitions that this broker leads, as many at a time as any store takes in one commit."""
+        led = [
+            TopicPartition(topic.name, state.partition)
+            for topic in self.image.topics.values()
+            for state in topic.partitions
+            if state.leader == self.broker_id
+        ]
+        for start in range(0, len(led), MAX_STATES_IN_COMMIT):
+            await self._begin_new_epochs(led[start : start + MAX_STATES_IN_COMMIT])
+
+    async def _begin_new_epochs(self, partitions: Sequence[TopicPartition]) -> None:
+        await self._decide(lambda image: (begin_new_epochs(image, self.broker_id, partitions), None))
 
     async def _decide(self, decision: Decision[T], *, commit: bool = True) -> T:
         """Decide on the image and write the decision; on the way out this broker has already acted on it."""

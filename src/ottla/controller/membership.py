@@ -1,4 +1,5 @@
-"""How a broker becomes a member: the cluster gets its id, the broker its entry, one broker the controller's seat."""
+"""How a broker becomes a member and stays one: the cluster gets its id, the broker its entry, one broker the
+controller's seat. The entry lives as long as the session with the store; without it, a broker leads nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.cluster import znodes
 from ottla.cluster.image import NO_CONTROLLER
 from ottla.cluster.registration import create_cluster_id, elect_controller, register_broker
-from ottla.store.interface import Create, StoreConflictError
+from ottla.store.interface import Create, StoreConflictError, StoreError
 
 if TYPE_CHECKING:
     from ottla.controller.controller import Controller
@@ -19,9 +20,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.controller")
 
+_LOOK_AGAIN_SECONDS = 0.1
+_JOIN_AGAIN_SECONDS = 1.0
+
 
 class BrokerIdTakenError(Exception):
     """Another living broker of this cluster has the same id."""
+
+    def __init__(self, broker_id: int) -> None:
+        super().__init__(f"A broker with id {broker_id} is already running in this cluster; set another node.id.")
 
 
 async def ensure_cluster_id(store: Store, random_bytes: Callable[[int], bytes], known: str | None) -> tuple[str, bool]:
@@ -43,22 +50,32 @@ async def ensure_cluster_id(store: Store, random_bytes: Callable[[int], bytes], 
     return znodes.decode_cluster_id(node.data), False
 
 
-async def register(store: Store, broker_id: int, broker: znodes.BrokerZnode, patience: float = 0.0) -> None:
-    """Join. After a crash the broker's former session may outlive it a little, so the id is waited for."""
-    loop = asyncio.get_running_loop()
-    give_up = loop.time() + patience
-    while True:
-        try:
-            await store.commit(register_broker(broker_id, broker))
-        except StoreConflictError:
-            if loop.time() >= give_up:
-                raise BrokerIdTakenError(
-                    f"A broker with id {broker_id} is already running in this cluster; set another node.id."
-                ) from None
-            log.info("waiting for the former session of broker %d to end", broker_id)
-            await asyncio.sleep(min(1.0, patience))
-        else:
-            return
+async def wait_for_id(store: Store, broker_id: int, patience: float, clock: Clock) -> None:
+    """Until nobody has this id. After a crash, the former session of this broker outlives it a little.
+
+    Nothing of the cluster may be touched before: whoever has the id may be alive and lead.
+    """
+    give_up = clock.monotonic() + patience
+    waiting = False
+    while await store.get(znodes.broker_path(broker_id)) is not None:
+        if clock.monotonic() >= give_up:
+            raise BrokerIdTakenError(broker_id)
+        if not waiting:
+            log.info(
+                "broker %d is still there; waiting %g s at most for its former session to end", broker_id, patience
+            )
+            waiting = True
+        await _pause(clock, _LOOK_AGAIN_SECONDS)
+
+
+async def register(store: Store, broker_id: int, broker: znodes.BrokerZnode) -> None:
+    """Join. An entry of this very session is as good: it was made by an attempt that failed later."""
+    try:
+        await store.commit(register_broker(broker_id, broker))
+    except StoreConflictError:
+        node = await store.get(znodes.broker_path(broker_id))
+        if node is None or node.owner != store.session_id:
+            raise BrokerIdTakenError(broker_id) from None
 
 
 async def seek_controller_seat(controller: Controller, store: Store, broker_id: int, clock: Clock) -> None:
@@ -76,3 +93,65 @@ async def seek_controller_seat(controller: Controller, store: Store, broker_id: 
             await controller.refresh()
             log.info("this broker is the controller, epoch %d", epoch)
         return
+
+
+class Membership:
+    """Keeps a broker's entry. Whoever loses the session is fenced until there is a new entry in a new session."""
+
+    def __init__(self, broker_id: int, store: Store, controller: Controller, clock: Clock) -> None:
+        self._broker_id = broker_id
+        self._store = store
+        self._controller = controller
+        self._clock = clock
+        self._entry: Callable[[], znodes.BrokerZnode]
+        self._rejoining: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    async def join(self, entry: Callable[[], znodes.BrokerZnode]) -> None:
+        """Raises StoreError, BrokerIdTakenError."""
+        self._entry = entry
+        await register(self._store, self._broker_id, entry())
+        await self._controller.refresh()
+        if self._controller.image.controller_id == NO_CONTROLLER:
+            await seek_controller_seat(self._controller, self._store, self._broker_id, self._clock)
+        self._store.on_session_lost(self._lost)
+        if self._store.session_id is None:
+            self._lost()
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._rejoining is not None:
+            self._rejoining.cancel()
+
+    def _lost(self) -> None:
+        """The others may have given this broker's partitions to each other already, so it stops here and now."""
+        if self._stopped:
+            return
+        log.warning("the session with the store is lost; leading nothing until this broker has joined again")
+        self._controller.fence()
+        if self._rejoining is None or self._rejoining.done():
+            self._rejoining = asyncio.ensure_future(self._rejoin())
+
+    async def _rejoin(self) -> None:
+        while True:
+            try:
+                await self._store.start()
+                session = self._store.session_id
+                await register(self._store, self._broker_id, self._entry())
+                await self._controller.refresh()
+                if session is not None and session == self._store.session_id:
+                    break
+            except (StoreError, BrokerIdTakenError, znodes.InvalidZnodeError) as error:
+                log.error("this broker cannot join the cluster, which will be tried again: %s", error)
+            await _pause(self._clock, _JOIN_AGAIN_SECONDS)
+        log.info("this broker is a member of the cluster again")
+        self._controller.unfence()
+
+
+async def _pause(clock: Clock, seconds: float) -> None:
+    over = asyncio.Event()
+    timer = clock.call_later(seconds, over.set)
+    try:
+        await over.wait()
+    finally:
+        timer.cancel()

@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Context
 
 
+_EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})
+
+
 class Endpoint(NamedTuple):
     id: int
     host: str
@@ -29,4 +32,8 @@ def endpoint(broker: Broker, context: Context, broker_id: int) -> Endpoint | Non
         # Nothing is advertised for this listener: the address that the client dialled works for the client.
         return Endpoint(broker_id, context.local.host, context.local.port, rack)
     advertised = None if state is None else state.endpoint(context.listener)
-    return None if advertised is None else Endpoint(broker_id, advertised.host, advertised.port, rack)
+    if advertised is None:
+        return None
+    # A broker that names no interface is on this machine, where the client has found a way to.
+    host = context.local.host if advertised.host in _EVERY_INTERFACE else advertised.host
+    return Endpoint(broker_id, host, advertised.port, rack)

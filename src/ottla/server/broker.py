@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
+import os
 import random
 import resource
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.cluster.znodes import BrokerZnode, Endpoint, InvalidZnodeError
+from ottla.cluster.znodes import CLUSTER_ID, BrokerZnode, Endpoint, InvalidZnodeError
 from ottla.config.listeners import advertised_listeners, broker_listeners
 from ottla.config.topic import topic_config
 from ottla.controller.controller import Controller
 from ottla.controller.duties import ControllerDuties
-from ottla.controller.membership import BrokerIdTakenError, ensure_cluster_id, register, seek_controller_seat
+from ottla.controller.membership import (
+    BrokerIdTakenError,
+    Membership,
+    ensure_cluster_id,
+    seek_controller_seat,
+    wait_for_id,
+)
 from ottla.controller.peers import Peers
 from ottla.coordinator.groups import GroupCoordinator
 from ottla.coordinator.markers import Markers
 from ottla.coordinator.producer_ids import ProducerIds
 from ottla.coordinator.transactions import TransactionCoordinator
-from ottla.env.background import Threads
+from ottla.env.background import Threads, Workers
 from ottla.env.clock import Clock, SystemClock
 from ottla.env.disk import Disk, OsDisk
 from ottla.env.network import Address, Network, SocketNetwork
@@ -39,8 +46,8 @@ from ottla.replication.in_sync import InSyncReplicas
 from ottla.replication.log_settings import log_config
 from ottla.replication.replicas import Replicas
 from ottla.server.listeners import Listeners
+from ottla.server.stores import describe, is_shared, new_store, session_timeout, start_store
 from ottla.store.interface import Store, StoreError
-from ottla.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
@@ -49,7 +56,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.broker")
 
-STORE_FILE = "store.sqlite"
+EVERY_INTERFACE = ("0.0.0.0", "::")
 
 
 class StartupError(Exception):
@@ -67,7 +74,7 @@ class World:
     clock: Clock = field(default_factory=SystemClock)
     disk: Disk = field(default_factory=OsDisk)
     network: Network = field(default_factory=SocketNetwork)
-    background: Threads = field(default_factory=Threads)
+    background: Workers = field(default_factory=Threads)
     random: random.Random = field(default_factory=random.SystemRandom)
     store: Callable[[], Store] | None = None
     """A store to share with other brokers; without it, the broker has one of its own in its data directory."""
@@ -83,7 +90,6 @@ class BrokerServer:
         self._id = config.integer("node.id")
         self._directories: list[LogDirectory] = []
         self._closing = contextlib.AsyncExitStack()
-        self._rejoining: asyncio.Future[None] | None = None
 
     async def start(self) -> None:
         try:
@@ -96,8 +102,6 @@ class BrokerServer:
             raise
 
     async def stop(self) -> None:
-        if self._rejoining is not None:
-            self._rejoining.cancel()
         try:
             await self._closing.aclose()
         except (OSError, StoreError) as error:
@@ -108,16 +112,17 @@ class BrokerServer:
         for warning in self._config.warnings:
             log.warning(warning)
         store = await self._open_store()
+        await wait_for_id(store, self._id, session_timeout(self._config) + 1, self._world.clock)
         cluster_id, store_is_new = await self._identify(store)
         controller = Controller(self._id, store, self._config, self._world.random.randbytes)
         await controller.start()
         self._closing.callback(controller.stop)
-        await seek_controller_seat(controller, store, self._id, self._world.clock)
         was_clean = self._open_directories(cluster_id, controller)
         duties = ControllerDuties(self._id, controller, store, self._world.clock)
         if store_is_new:
+            await seek_controller_seat(controller, store, self._id, self._world.clock)
             await controller.adopt_topics(self._topics_on_disk())
-        elif not was_clean:
+        elif not was_clean and controller.image.topics:
             # What was written last may be lost. Others who have it lead from now on; here, it is a new epoch.
             await duties.elect_leaders(stopping=[self._id])
             await controller.begin_new_epochs()
@@ -138,21 +143,18 @@ class BrokerServer:
         """The store is opened first, since it names the cluster; it is closed before the logs are."""
         world, path = self._world, self._config.list("log.dirs")[0]
         try:
-            world.disk.make_directory(path)
+            if not world.disk.exists(path):
+                world.disk.make_directory(path)
+                world.disk.sync_directory(os.path.dirname(path.rstrip("/")))
             # The lock is taken later; that its file can be written tells more clearly than the store what is wrong.
             world.disk.open(f"{path}/{LOCK}", create=True).close()
         except OSError as error:
             raise StartupError(f"log directory {path} cannot be used: {error.strerror}.") from error
         self._closing.callback(self._close_directories)
         self._closing.callback(world.background.close)
-        if world.store is not None:
-            store = world.store()
-        else:
-            shared = self._config.get("store.file")
-            file = f"{path}/{STORE_FILE}" if shared is None else str(shared)
-            store = SqliteStore(file, world.clock, world.background, world.disk)
+        store = world.store() if world.store is not None else new_store(self._config, world)
         self._closing.push_async_callback(store.close)
-        await store.start()
+        await start_store(store, self._config)
         return store
 
     async def _identify(self, store: Store) -> tuple[str, bool]:
@@ -161,7 +163,18 @@ class BrokerServer:
             known = read_identity(self._world.disk, self._config.list("log.dirs")[0])
         except ValueError as error:
             raise StartupError(str(error)) from error
+        if known is not None and known.cluster_id and is_shared(self._config):
+            await self._refuse_empty_store(store, known.cluster_id)
         return await ensure_cluster_id(store, self._world.random.randbytes, known.cluster_id if known else None)
+
+    async def _refuse_empty_store(self, store: Store, cluster_id: str) -> None:
+        """One broker alone learns its topics again from its logs. Of a cluster, each would call the others' garbage."""
+        if await store.get(CLUSTER_ID) is None:
+            path = self._config.list("log.dirs")[0]
+            raise StartupError(
+                f"{path} belongs to cluster {cluster_id}, but {describe(self._config)} is empty: "
+                "it is the wrong one, or its data is lost."
+            )
 
     def _open_directories(self, cluster_id: str, controller: Controller) -> bool:
         """Open every log. Returns whether all directories were closed properly the last time."""
@@ -257,26 +270,10 @@ class BrokerServer:
                     "choose another port with --listen HOST:PORT."
                 ) from error
             self.addresses[listener.name] = address
-        patience = self._config.integer("zookeeper.session.timeout.ms") / 1000 + 1
-        await register(store, self._id, self._registration(), patience)
-        await broker.controller.refresh()
+        membership = Membership(self._id, store, broker.controller, self._world.clock)
+        self._closing.callback(membership.stop)
+        await membership.join(self._registration)
         listeners.start()
-        store.on_session_lost(lambda: self._session_lost(store, broker.controller))
-
-    def _session_lost(self, store: Store, controller: Controller) -> None:
-        """After a long pause, of the machine for example, the store may have given this broker up: join again."""
-        log.warning("the session with the store is lost; joining again")
-        self._rejoining = asyncio.ensure_future(self._rejoin(store, controller))
-
-    async def _rejoin(self, store: Store, controller: Controller) -> None:
-        try:
-            await store.start()
-            await seek_controller_seat(controller, store, self._id, self._world.clock)
-            await register(store, self._id, self._registration())
-            await controller.refresh()
-        except (StoreError, BrokerIdTakenError) as error:
-            log.error("cannot join the cluster, will try again: %s", error)
-            self._world.clock.call_later(1.0, self._session_lost, store, controller)
 
     def _registration(self) -> BrokerZnode:
         config = self._config
@@ -286,6 +283,8 @@ class BrokerServer:
             bound = self.addresses[listener.name]
             told = advertised.get(listener.name)
             host, port = (told.host, told.port) if told is not None else bound
+            if host in EVERY_INTERFACE and config.get("zookeeper.connect"):
+                host = socket.getfqdn()  # The others may be on other machines.
             endpoints.append(Endpoint(listener.name, host, port, listener.protocol))
         rack = config.get("broker.rack")
         return BrokerZnode(tuple(endpoints), None if rack is None else str(rack), self._world.clock.time_ms())
@@ -309,7 +308,5 @@ def _check_supported(config: BrokerConfig) -> None:
             raise StartupError(
                 f"listener {listener.name} wants {listener.protocol}; only PLAINTEXT listeners are served so far."
             )
-    if config.get("zookeeper.connect"):
-        raise StartupError(
-            "zookeeper.connect is set, but this version keeps its state in an embedded store; remove the setting."
-        )
+    if config.boolean("zookeeper.set.acl") and config.get("zookeeper.auth.digest") is None:
+        raise StartupError("zookeeper.set.acl protects nothing without zookeeper.auth.digest=user:password; set both.")

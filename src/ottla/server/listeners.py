@@ -25,7 +25,7 @@ class Listeners:
         self._broker = broker
         self._network = network
         self._listeners: list[Listener] = []
-        self._connections: set[ClientConnection] = set()
+        self._connections: dict[ClientConnection, None] = {}
         self._per_host: Counter[str] = Counter()
         self._buffers = Buffers()
         self._sweep_timer: Timer | None = None
@@ -54,12 +54,12 @@ class Listeners:
             log.warning("refusing %s: its host has max.connections.per.ip open", connection.peer)
             return None
         client = ClientConnection(self._broker, connection, name, self._buffers, self._closed)
-        self._connections.add(client)
+        self._connections[client] = None
         self._per_host[host] += 1
         return client
 
     def _closed(self, client: ClientConnection) -> None:
-        self._connections.discard(client)
+        self._connections.pop(client, None)
         self._per_host[client.peer_host] -= 1
         if not self._per_host[client.peer_host]:
             del self._per_host[client.peer_host]

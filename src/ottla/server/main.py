@@ -10,7 +10,7 @@ import resource
 import shutil
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ottla.config.broker import BrokerConfig
@@ -28,15 +28,20 @@ def serve(
     data_dir: Path | None = None,
     listen: str | None = None,
     overrides: Mapping[str, str] | None = None,
+    *,
+    hints: bool = True,
 ) -> int:
-    """Run a broker. Returns the exit code: 0 after a clean stop, 1 when it could not start or stop well."""
+    """Run a broker, with `hints` for the person who started it.
+
+    Returns the exit code: 0 after a clean stop, 1 when it could not start or stop well.
+    """
     logging.basicConfig(format=_LOG_FORMAT, level=logging.INFO, stream=sys.stdout)
     logging.raiseExceptions = False  # A broker whose output nobody reads any more goes on serving.
     _raise_file_limit()
     try:
         config = load_config(properties, data_dir, listen, overrides or {})
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(_run(config))
+            runner.run(_run(config, hints))
     except (StartupError, ConfigError) as error:
         print(f"Ottla cannot start: {error}", file=sys.stderr)
         return 1
@@ -64,33 +69,49 @@ def load_config(
     return BrokerConfig(settings | dict(overrides))
 
 
-async def _run(config: BrokerConfig) -> None:
+async def _run(config: BrokerConfig, hints: bool) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     server = BrokerServer(config)
-    await server.start()
+    if not await _start(server, stop):
+        return
     # What exists now lives as long as the broker: the collector need not look at it again.
     gc.collect()
     gc.freeze()
-    _say_ready(server)
+    say_ready([f"{name}://{address}" for name, address in server.addresses.items()], hints=hints)
     await stop.wait()
     log.info("stopping")
     await server.stop()
     log.info("stopped cleanly")
 
 
-def _say_ready(server: BrokerServer) -> None:
-    listeners = ", ".join(f"{name}://{address}" for name, address in server.addresses.items())
-    bootstrap = str(next(iter(server.addresses.values())))
-    option = "" if bootstrap == "127.0.0.1:9092" else f" --bootstrap-server {bootstrap}"
-    command = _command()
-    print("Try, in another terminal:")
-    print(f"  {command} topics create clicks --partitions 3{option}")
-    print(f"  echo hello | {command} produce clicks{option}")
-    print(f"  {command} consume clicks --from-beginning --group g{option}")
-    print(f"Ottla is ready: {listeners}", flush=True)
+async def _start(server: BrokerServer, stop: asyncio.Event) -> bool:
+    """Returns False if it was told to stop meanwhile: starting may take long, waiting for ZooKeeper for example."""
+    starting, stopping = asyncio.ensure_future(server.start()), asyncio.ensure_future(stop.wait())
+    await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait([starting])
+        if starting.cancelled():
+            log.info("stopped before it was ready")
+            return False
+    await starting
+    return True
+
+
+def say_ready(listeners: Sequence[str], *, hints: bool = True) -> None:
+    if hints:
+        bootstrap = listeners[0].partition("://")[2]
+        option = "" if bootstrap == "127.0.0.1:9092" else f" --bootstrap-server {bootstrap}"
+        command = _command()
+        print("Try, in another terminal:")
+        print(f"  {command} topics create clicks --partitions 3{option}")
+        print(f"  echo hello | {command} produce clicks{option}")
+        print(f"  {command} consume clicks --from-beginning --group g{option}")
+    print(f"Ottla is ready: {', '.join(listeners)}", flush=True)
 
 
 def _command() -> str:

@@ -9,15 +9,15 @@ from ottla.store.interface import check_path, is_under
 class Watches:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._watches: set[PrefixWatch] = set()
+        self._watches: dict[PrefixWatch, None] = {}
 
     def add(self, callback: Callable[[], None], prefixes: Sequence[str]) -> "PrefixWatch":
         watch = PrefixWatch(self, callback, tuple(check_path(prefix) for prefix in prefixes))
-        self._watches.add(watch)
+        self._watches[watch] = None
         return watch
 
     def remove(self, watch: "PrefixWatch") -> None:
-        self._watches.discard(watch)
+        self._watches.pop(watch, None)
 
     def notify(self, paths: Iterable[str]) -> None:
         waiting = [watch for watch in self._watches if watch.timer is None]

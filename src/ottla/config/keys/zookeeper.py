@@ -2,7 +2,7 @@
 
 from ottla.config.checks import at_least
 from ottla.config.definition import Key
-from ottla.config.keys.words import BOOLEAN, HIGH, INT, MEDIUM, SERVED, STRING
+from ottla.config.keys.words import BOOLEAN, HIGH, INT, MEDIUM, PASSWORD, SERVED, STRING
 
 # fmt: off
 # A table reads better with two or three lines for each key than with one for each argument.
@@ -11,16 +11,23 @@ KEYS = (
         "Ottla only: a file that brokers of one machine share to coordinate; unset means a broker of its own.",
         effect=SERVED),
     Key("zookeeper.connect", STRING, None, HIGH,
-        "The ZooKeeper servers as host:port,host:port/chroot; unset keeps coordination in a local file."),
+        "The ZooKeeper servers as host:port,host:port/chroot; unset keeps coordination in a local file.",
+        effect=SERVED),
     Key("zookeeper.session.timeout.ms", INT, "18000", HIGH,
-        "How long ZooKeeper hears nothing from a broker before it counts as gone."),
+        "How long the store hears nothing from a broker before it counts as gone; with store.file, too.",
+        at_least(1), effect=SERVED),
     Key("zookeeper.connection.timeout.ms", INT, None, HIGH,
-        "How long connecting to ZooKeeper may take; unset means zookeeper.session.timeout.ms."),
+        "How long a starting broker waits for ZooKeeper, and later a change; unset: zookeeper.session.timeout.ms.",
+        at_least(1), effect=SERVED),
+    Key("zookeeper.auth.digest", PASSWORD, None, MEDIUM,
+        "Ottla only: user:password for ZooKeeper's digest scheme, where Kafka reads a JAAS file.",
+        effect=SERVED),
     Key("zookeeper.max.in.flight.requests", INT, "10", HIGH,
         "How many requests to ZooKeeper may be unanswered at once.",
         at_least(1)),
     Key("zookeeper.set.acl", BOOLEAN, "false", HIGH,
-        "Whether znodes are created so that only brokers may change them."),
+        "Whether znodes are created so that only who has the same zookeeper.auth.digest may change them.",
+        effect=SERVED),
     Key("broker.id.generation.enable", BOOLEAN, "true", MEDIUM,
         "Whether a broker without an id is given one by ZooKeeper."),
     Key("reserved.broker.max.id", INT, "1000", MEDIUM,

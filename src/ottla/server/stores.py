@@ -1,0 +1,74 @@
+"""Which store a broker has: ZooKeeper, a file that it shares with others of its machine, or a file of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.store.sqlite import SqliteStore
+from ottla.store.zookeeper import ZooKeeperStore
+
+if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
+    from ottla.server.broker import World
+    from ottla.store.interface import Store
+
+log = logging.getLogger("ottla.broker")
+
+STORE_FILE = "store.sqlite"
+
+_SAY_SO_AFTER_SECONDS = 1.0
+
+
+def session_timeout(config: BrokerConfig) -> float:
+    return config.integer("zookeeper.session.timeout.ms") / 1000
+
+
+def is_shared(config: BrokerConfig) -> bool:
+    """Whether other brokers may have put into the store what this one knows nothing of."""
+    return bool(config.get("zookeeper.connect")) or config.get("store.file") is not None
+
+
+def describe(config: BrokerConfig) -> str:
+    address = config.get("zookeeper.connect")
+    return f"ZooKeeper at {address}" if address else f"the store {_file(config)}"
+
+
+def new_store(config: BrokerConfig, world: World) -> Store:
+    address = config.get("zookeeper.connect")
+    if not address:
+        return SqliteStore(
+            _file(config), world.clock, world.background, world.disk, session_timeout=session_timeout(config)
+        )
+    credentials = config.get("zookeeper.auth.digest")
+    return ZooKeeperStore(
+        str(address),
+        world.clock,
+        world.background,
+        session_timeout=session_timeout(config),
+        patience=_patience(config),
+        credentials=None if credentials is None else str(credentials),
+        protect=config.boolean("zookeeper.set.acl"),
+    )
+
+
+async def start_store(store: Store, config: BrokerConfig) -> None:
+    """Start it, and say so when that takes a while, which means that ZooKeeper is not there. Raises StoreError."""
+    starting = asyncio.ensure_future(store.start())
+    try:
+        done, _ = await asyncio.wait([starting], timeout=_SAY_SO_AFTER_SECONDS)
+        if not done:
+            log.info("waiting for %s, %g s at most", describe(config), _patience(config))
+        await starting
+    finally:
+        starting.cancel()
+
+
+def _patience(config: BrokerConfig) -> float:
+    return config.integer("zookeeper.connection.timeout.ms") / 1000
+
+
+def _file(config: BrokerConfig) -> str:
+    shared = config.get("store.file")
+    return f"{config.list('log.dirs')[0]}/{STORE_FILE}" if shared is None else str(shared)

@@ -1,0 +1,230 @@
+"""Three brokers on a real ZooKeeper, through what happens to machines: what was acknowledged is never lost."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ottla.cli.zookeeper_server import ZooKeeperServer
+from ottla.errors import ErrorCode
+from ottla.wire.api.produce import PartitionProduceResponse, ProduceResponse
+from tests.compat.processes import BrokerProcess
+from tests.server.wire_client import PRODUCE_VERSION, WireClient, batch, produce, produce_request
+from tests.server.zookeeper_cluster import SESSION_SECONDS, TOPIC, ProcessCluster, Writer, eventually, process_cluster
+from tests.store.conftest import new_server
+from tests.store.tcp_proxy import TcpProxy
+
+LOST = "the session with the store is lost"
+AGAIN = "this broker is a member of the cluster again"
+CONNECTED = "connected to ZooKeeper"
+ZOMBIE = b"-1"
+"""What a test writes to a leader that is none any more."""
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture
+def zookeeper(tmp_path: Path) -> Iterator[ZooKeeperServer]:
+    server = new_server(tmp_path / "zookeeper")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, zookeeper: ZooKeeperServer) -> Iterator[ProcessCluster]:
+    with process_cluster(tmp_path, zookeeper) as cluster:
+        cluster.create_topic()
+        yield cluster
+
+
+def check(cluster: ProcessCluster, writer: Writer) -> None:
+    """Nothing acknowledged is lost, nothing is there twice or out of order, and all replicas agree."""
+    assert writer.failures == []
+    cluster.wait_until_in_sync()
+    cluster.wait_until_equal()
+    assert cluster.values() == sorted(writer.acknowledged)
+
+
+def ask_late(client: WireClient, acks: int) -> "Future[PartitionProduceResponse]":
+    """A request whose answer is read in a thread: nobody knows when it comes."""
+    client.send(produce_request(TOPIC, batch(ZOMBIE), acks), PRODUCE_VERSION)
+    answer: Future[PartitionProduceResponse] = Future()
+
+    def receive() -> None:
+        try:
+            reply = client.receive(ProduceResponse, PRODUCE_VERSION)
+            answer.set_result(reply.responses[0].partition_responses[0])
+        except (OSError, EOFError) as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=receive, daemon=True).start()
+    return answer
+
+
+def test_a_killed_leader_is_replaced_and_follows_when_it_is_back(cluster: ProcessCluster) -> None:
+    with Writer(cluster.bootstrap_servers) as writer:
+        killed = cluster.leader()
+        cluster.brokers[killed].kill()
+        writer.wait_for_more()
+        print(f"no acknowledgement for {writer.longest_silence:.2f} s, session timeout {SESSION_SECONDS:g} s")
+        assert cluster.leader() != killed
+        cluster.brokers[killed].start()
+        cluster.wait_until_in_sync()
+        writer.wait_for_more()
+    check(cluster, writer)
+
+
+def test_a_leader_that_stops_hands_over_first(cluster: ProcessCluster) -> None:
+    with Writer(cluster.bootstrap_servers) as writer:
+        leader = cluster.leader()
+        cluster.brokers[leader].stop()
+        writer.wait_for_more()
+        assert writer.longest_silence < SESSION_SECONDS, "nobody waits for a session to end"
+        cluster.brokers[leader].start()
+        cluster.wait_until_in_sync()
+    check(cluster, writer)
+
+
+def test_a_leader_that_was_paused_is_none_when_it_goes_on(cluster: ProcessCluster) -> None:
+    """What it finds in its sockets was sent to a leader. It may take it for acks=1, which promises no more than that
+    the leader has it; it cannot commit it."""
+    paused = cluster.leader()
+    broker = cluster.brokers[paused]
+    with Writer(cluster.bootstrap_servers) as writer, WireClient(broker.bootstrap_servers, timeout=60) as zombie:
+        broker.pause()
+        answer = ask_late(zombie, acks=-1)
+        writer.wait_for_more()
+        assert cluster.leader() != paused
+        broker.resume()
+        refusal = ErrorCode(answer.result(60).error_code)
+        assert refusal in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT), refusal
+        cluster.wait_for_log(paused, AGAIN)
+        cluster.wait_until_in_sync()
+        writer.wait_for_more()
+    check(cluster, writer)
+
+
+class ProxyThread:
+    """A proxy in an event loop of its own, for tests that wait for processes."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._ready = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._done = asyncio.Event()
+        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._run()), daemon=True)
+        self.address = ""
+
+    def __enter__(self) -> "ProxyThread":
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._done.set)
+        self._thread.join(10)
+        self._loop.close()
+
+    async def _run(self) -> None:
+        async with TcpProxy(self._target) as self._proxy:
+            self.address = self._proxy.address
+            self._ready.set()
+            await self._done.wait()
+
+    def cut(self) -> None:
+        def act() -> None:
+            self._proxy.accepting = False
+            self._proxy.cut()
+
+        self._do(act)
+
+    def heal(self) -> None:
+        self._do(lambda: setattr(self._proxy, "accepting", True))
+
+    def _do(self, act: Callable[[], None]) -> None:
+        done = threading.Event()
+
+        def do() -> None:
+            act()
+            done.set()
+
+        self._loop.call_soon_threadsafe(do)
+        assert done.wait(10)
+
+
+def test_a_leader_that_zookeeper_gave_up(tmp_path: Path, zookeeper: ZooKeeperServer) -> None:
+    """It is cut off from ZooKeeper alone, so it does not know that it leads no more, and clients still reach it.
+
+    As in Apache Kafka, acks=1 is then worth nothing, while acks=all is not given: the others do not fetch from it.
+    """
+    with (
+        ProxyThread(zookeeper.address) as proxy,
+        process_cluster(tmp_path, zookeeper, via={1: proxy.address}) as cluster,
+    ):
+        cluster.create_topic()
+        zombie = cluster.brokers[1]
+        assert write(zombie, b"1", acks=-1) == ErrorCode.NONE
+        proxy.cut()
+        eventually(lambda: led_by_another(cluster, 1, asked=2), "another broker leads")
+        leader = cluster.partition(asked=2)
+        assert leader is not None
+        assert write(cluster.brokers[leader.leader], b"2", acks=-1) == ErrorCode.NONE
+        assert LOST not in zombie.log()
+        assert write(zombie, ZOMBIE, acks=1) == ErrorCode.NONE
+        with WireClient(zombie.bootstrap_servers, 60) as client:
+            answer = ask_late(client, acks=-1)
+            proxy.heal()
+            assert answer.result(60).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        cluster.wait_for_log(1, AGAIN)
+        assert LOST in zombie.log()
+        cluster.wait_until_in_sync()
+        cluster.wait_until_equal()
+        assert cluster.values() == [1, 2]
+
+
+def write(broker: BrokerProcess, value: bytes, acks: int) -> ErrorCode:
+    with WireClient(broker.bootstrap_servers) as client:
+        return ErrorCode(produce(client, TOPIC, batch(value), acks).error_code)
+
+
+def led_by_another(cluster: ProcessCluster, broker_id: int, asked: int) -> bool:
+    partition = cluster.partition(asked=asked)
+    return partition is not None and partition.leader not in (-1, broker_id)
+
+
+def is_said(broker: BrokerProcess, text: str, times: int) -> bool:
+    return broker.log().count(text) >= times
+
+
+def without_zookeeper(cluster: ProcessCluster, seconds: float) -> None:
+    with Writer(cluster.bootstrap_servers) as writer:
+        before = cluster.partition()
+        cluster.zookeeper.stop()
+        gone = time.monotonic()
+        while time.monotonic() - gone < seconds:
+            writer.wait_for_more()
+        assert cluster.partition() == before
+        assert writer.longest_silence < SESSION_SECONDS
+        times = {broker_id: broker.log().count(CONNECTED) for broker_id, broker in cluster.brokers.items()}
+        cluster.zookeeper.start()
+        for broker_id, broker in cluster.brokers.items():
+            eventually(partial(is_said, broker, CONNECTED, times[broker_id] + 1), "ZooKeeper is back")
+        cluster.create_topic("afterwards")
+        writer.wait_for_more()
+    check(cluster, writer)
+    assert not any(LOST in broker.log() for broker in cluster.brokers.values())
+
+
+def test_zookeeper_is_away_for_longer_than_a_session(cluster: ProcessCluster) -> None:
+    without_zookeeper(cluster, 2 * SESSION_SECONDS)
+
+
+@pytest.mark.slow
+def test_zookeeper_is_away_for_a_minute(cluster: ProcessCluster) -> None:
+    without_zookeeper(cluster, 60.0)
