@@ -43,21 +43,24 @@ class Written(WriterCommitMessage):
 
 
 class OttlaWriter(DataSourceArrowWriter):
-    """A batch query. Its tasks may be tried again, so each job has an id of its own."""
+    """A batch query. Its tasks may be tried again, so a job that nobody named has an id of its own."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        self._job = f"batch-{uuid.uuid4()}"
+        self._batch = options.batch or (f"batch-{uuid.uuid4()}", 0)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         if not self._options.exactly_once:
             return Written(write_at_least_once(iterator, self._options))
-        marker = BatchMarker(self._job, _task().partitionId(), 0)
+        query, batch_id = self._batch
+        marker = BatchMarker(query, _task().partitionId(), batch_id)
         return Written(write_exactly_once(iterator, self._options, marker))
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
+        if options.batch is not None:
+            raise OptionError("queryId and batchId are for batches, as in foreachBatch: a stream has its own")
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:

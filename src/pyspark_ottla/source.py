@@ -1,6 +1,7 @@
 """The data source `ottla`: topics as tables and streams."""
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -44,7 +45,7 @@ class OttlaDataSource(DataSource):
         return OttlaReader(parse_source_options(self.options, streaming=False))
 
     def streamReader(self, schema: StructType) -> "OttlaStreamReader":  # noqa: N802 - Spark's name
-        return OttlaStreamReader(parse_source_options(self.options, streaming=True))
+        return OttlaStreamReader(self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:
         return OttlaWriter(self._sink(schema, overwrite))
@@ -90,9 +91,16 @@ class OttlaReader(DataSourceReader):
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, options: SourceOptions) -> None:
-        self._options = options
+    """Options are read when they are first needed: Spark has a message for what `initialOffset` raises, but not for
+    what the making of a reader does."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = dict(given)
         self._stream: Stream | None = None
+
+    @cached_property
+    def _options(self) -> SourceOptions:
+        return parse_source_options(self._given, streaming=True)
 
     @property
     def stream(self) -> Stream:

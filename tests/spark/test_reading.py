@@ -1,17 +1,23 @@
 """Ranges read from a running broker are what a plain consumer reads."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ottla.model import TopicPartition
+from ottla.spark.bounds import BoundError
 from ottla.spark.data_loss import DataLoss
+from ottla.spark.options import parse_source_options
 from ottla.spark.planning import plan_batch
 from ottla.spark.ranges import OffsetRange
 from ottla.spark.reading import read_range
+from ottla.spark.selection import UnknownTopic
 from ottla.spark.session import Session
+from tests.compat.processes import BrokerProcess
 from tests.spark import topics
+from tests.spark.proxy import running_proxy
 from tests.spark.topics import Row
 
 
@@ -110,5 +116,64 @@ def test_offsets_that_do_not_exist_yet_are_waited_for(bootstrap: str) -> None:
     topic = topics.make_topic(bootstrap)
     topics.fill(bootstrap, topic, [(0, b"a")])
     patience = {"kafkaConsumer.pollTimeoutMs": "100", "kafka.fetch.max.wait.ms": "10"}
+    wanted = OffsetRange(TopicPartition(topic, 0), 0, 2)
     with pytest.raises(TimeoutError, match="high watermark is 1"):
-        list(read_range(OffsetRange(TopicPartition(topic, 0), 1, 2), topics.parsed(bootstrap, topic, **patience).read))
+        list(read_range(wanted, topics.parsed(bootstrap, topic, **patience).read))
+    lenient = topics.parsed(bootstrap, topic, failOnDataLoss="false", **patience).read
+    assert [row.offset for row in topics.rows_of(read_range(wanted, lenient))] == [0]
+
+
+def test_a_range_that_ends_before_it_starts(bootstrap: str) -> None:
+    topic = topics.make_topic(bootstrap)
+    topics.fill(bootstrap, topic, [(0, b"v")] * 30)
+    for bounds in (
+        {"startingOffsets": f'{{"{topic}":{{"0":20}}}}', "endingOffsets": f'{{"{topic}":{{"0":10}}}}'},
+        {"startingTimestamp": "1700000020000", "endingTimestamp": "1700000010000"},
+    ):
+        with pytest.raises(BoundError, match=f"{topic}-0 would be read from offset 20 to 10, which lies before it"):
+            plan(bootstrap, topic, **bounds)
+    assert plan(bootstrap, topic, startingOffsets=f'{{"{topic}":{{"0":30}}}}') == []
+
+
+def test_assigned_partitions_alone_are_read(bootstrap: str) -> None:
+    first, second = topics.make_topic(bootstrap, 2), topics.make_topic(bootstrap)
+    topics.fill(bootstrap, first, [(0, b"a"), (1, b"b")])
+    topics.fill(bootstrap, second, [(0, b"c")])
+
+    def assigned(text: str, **more: str) -> list[OffsetRange]:
+        given = {"kafka.bootstrap.servers": bootstrap, "assign": text, **more}
+        options = parse_source_options(given, streaming=False)
+        with Session(options.read) as session:
+            return session.run(plan_batch(session.client, options))
+
+    wanted = f'{{"{first}":[1],"{second}":[0]}}'
+    everything = sorted([OffsetRange(TopicPartition(first, 1), 0, 1), OffsetRange(TopicPartition(second, 0), 0, 1)])
+    assert assigned(wanted) == everything
+    assert assigned(wanted, startingOffsets=f'{{"{first}":{{"1":-2}},"{second}":{{"0":0}}}}') == everything
+    with pytest.raises(BoundError, match="offsets must be given for every partition"):
+        assigned(wanted, startingOffsets=f'{{"{first}":{{"0":0,"1":0}},"{second}":{{"0":0}}}}')
+    with pytest.raises(UnknownTopic, match=f"partition {first}-9 does not exist"):
+        assigned(f'{{"{first}":[1,9]}}')
+
+
+def test_connections_that_break_while_a_range_is_read(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path / "data")
+    with running_proxy(broker.bootstrap_servers) as proxy:
+        broker.settings["advertised.listeners"] = f"PLAINTEXT://{proxy.address}"
+        broker.start()
+        try:
+            topic = topics.make_topic(proxy.address)
+            rows = [(0, b"%d" % index * 200) for index in range(3000)]
+            topics.fill(proxy.address, topic, rows, **{"batch.size": 20_000})
+            small = topics.parsed(proxy.address, topic, **{"kafka.max.partition.fetch.bytes": "50000"}).read
+            batches = []
+            before = proxy.connections
+            for batch in read_range(OffsetRange(TopicPartition(topic, 0), 0, 3000), small):
+                batches.append(batch)
+                if len(batches) % 10 == 0:
+                    proxy.cut()
+            assert proxy.connections - before > 3
+            expected = [row._replace(headers=()) for row in topics.consume(proxy.address, topic)]
+            assert topics.rows_of(batches) == expected
+        finally:
+            broker.kill()

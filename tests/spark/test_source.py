@@ -102,11 +102,42 @@ def test_a_sink_that_makes_no_sense_is_refused(spark: "SparkSession", bootstrap:
         ("id value", {"topic": "t"}, "value must be string or binary"),
         ("cast(id as string) value, id partition", {"topic": "t"}, "partition must be integer"),
         ("cast(id as string) value", {"topic": "t", "delivery": "never"}, "at-least-once or exactly-once"),
+        ("cast(id as string) value", {"topic": "t", "queryId": "q"}, "queryId and batchId go together"),
     ):
         writer: Any = frame.selectExpr(*columns.split(", ")).write.format("ottla")
         writer = writer.option("kafka.bootstrap.servers", bootstrap).options(**options)
         with pytest.raises(Exception, match=complaint):
             writer.mode("append").save()
+
+
+def test_topics_are_only_appended_to(spark: "SparkSession", bootstrap: str) -> None:
+    topic = topics.make_topic(bootstrap)
+    for mode, complaint in (
+        ("overwrite", "topics are only appended to: use the mode append"),
+        ("error", "UNSUPPORTED_DATA_SOURCE_SAVE_MODE"),
+        ("ignore", "UNSUPPORTED_DATA_SOURCE_SAVE_MODE"),
+    ):
+        writer = spark.range(1).selectExpr("string(id) value").write.format("ottla").mode(mode)
+        with pytest.raises(Exception, match=complaint):
+            writer.options(**{"kafka.bootstrap.servers": bootstrap, "topic": topic}).save()
+    assert topics.consume(bootstrap, topic) == []
+
+
+def test_a_batch_that_is_replayed_by_name_is_written_once(spark: "SparkSession", bootstrap: str) -> None:
+    """What a function for foreachBatch does, batches repeated as after a crash."""
+    topic = topics.make_topic(bootstrap, 2)
+
+    def write(first: int, batch_id: int, query: str = "archive") -> None:
+        frame = spark.range(first, first + 10, numPartitions=2).selectExpr("string(id) value")
+        named = {"queryId": f"{query}-{topic}", "batchId": str(batch_id), "topic": topic}
+        writer = frame.write.format("ottla").options(**named, **EXACTLY_ONCE)
+        writer.option("kafka.bootstrap.servers", bootstrap).mode("append").save()
+
+    for first, batch_id in ((0, 0), (0, 0), (10, 1), (10, 1), (0, 0)):
+        write(first, batch_id)
+    write(100, 0, query="another")
+    found = topics.consume(bootstrap, topic, 2, "read_committed")
+    assert sorted(int(row.value or b"") for row in found) == [*range(20), *range(100, 110)]
 
 
 def test_segment_files_without_a_broker(spark: "SparkSession", tmp_path: Path) -> None:

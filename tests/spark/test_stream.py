@@ -4,13 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from confluent_kafka import Consumer
 
 from ottla.client.offsets import committed_offsets
 from ottla.model import TopicPartition
 from ottla.spark.data_loss import DataLoss
-from ottla.spark.options import parse_source_options
+from ottla.spark.options import OptionError, parse_source_options
 from ottla.spark.session import Session
 from ottla.spark.stream import Stream
+from tests.compat.deadlines import eventually
 from tests.spark import topics
 
 
@@ -146,3 +148,18 @@ def test_finished_batches_are_committed_to_the_group_and_beginnings_are_not(boot
     with stream_of(bootstrap, topic, groupId=group) as stream:
         stream.next_offsets(at(topic, 7), None, None)
         assert committed() == at(topic, 7)
+
+
+def test_a_group_with_members_is_not_for_a_query(bootstrap: str) -> None:
+    topic = topics.make_topic(bootstrap)
+    fill(bootstrap, topic, 3)
+    group = f"group-{topic}"
+    member = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    member.subscribe([topic])
+    try:
+        eventually(lambda: member.poll(0.1) is None and member.assignment())
+        complaint = f"groupId {group} has consumers of its own"
+        with stream_of(bootstrap, topic, groupId=group) as stream, pytest.raises(OptionError, match=complaint):
+            stream.finished(at(topic, 3))
+    finally:
+        member.close()

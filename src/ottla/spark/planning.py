@@ -5,17 +5,21 @@ from collections.abc import Mapping
 from ottla.client.client import Client
 from ottla.client.offsets import list_offsets
 from ottla.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from ottla.spark.bounds import BoundError
 from ottla.spark.data_loss import lost_between, report
 from ottla.spark.options import SourceOptions
 from ottla.spark.ranges import OffsetRange, split_ranges
 
 
 async def plan_batch(client: Client, options: SourceOptions) -> list[OffsetRange]:
-    """What a batch query reads."""
+    """What a batch query reads. Raises BoundError for a range that ends before it starts."""
     partitions = await options.selection.partitions(client)
     isolation = options.read.fetch.isolation
     start = await options.start.resolve(client, partitions, isolation)
     end = await options.end.resolve(client, partitions, isolation)
+    for each in partitions:
+        if start[each] > end[each]:
+            raise BoundError(f"{each} would be read from offset {start[each]} to {end[each]}, which lies before it")
     return split_ranges(
         [OffsetRange(each, start[each], end[each]) for each in partitions],
         options.min_partitions,

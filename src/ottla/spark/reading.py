@@ -13,7 +13,7 @@ from ottla.model import EARLIEST_TIMESTAMP
 from ottla.records.header import iter_headers
 from ottla.spark.batches import AbortedFilter, read_stretch
 from ottla.spark.columns import ColumnDecoder
-from ottla.spark.data_loss import DataLoss, lost_range
+from ottla.spark.data_loss import DataLoss, logger, lost_range
 from ottla.spark.options import ReadOptions
 from ottla.spark.ranges import OffsetRange
 from ottla.spark.session import Session
@@ -71,17 +71,25 @@ class _RangeReader:
         return fetched
 
     def _check_deadline(self, fetched: Fetched) -> None:
-        if time.monotonic() > self._deadline:
-            raise TimeoutError(
-                f"{self._wanted.topic_partition} had nothing at offset {self.position} for "
-                f"{self._options.poll_timeout:g} s, although the query reads up to {self._wanted.end}; its high "
-                f"watermark is {fetched.high_watermark}, its last stable offset {fetched.last_stable_offset}"
-            )
+        """A log that ends before the range does has perhaps lost its end, or never had one."""
+        if time.monotonic() <= self._deadline:
+            return
+        sentence = (
+            f"{self._wanted.topic_partition} had nothing at offset {self.position} for "
+            f"{self._options.poll_timeout:g} s, although the query reads up to {self._wanted.end}; its high "
+            f"watermark is {fetched.high_watermark}, its last stable offset {fetched.last_stable_offset}"
+        )
+        if self._options.fail_on_data_loss:
+            raise TimeoutError(sentence)
+        logger.warning("%s", sentence)
+        self.position = self._wanted.end
 
     async def _skip_what_is_lost(self) -> None:
         name = self._wanted.topic_partition
+        sentence = lost_range(self._wanted._replace(start=self.position))
         if self._options.fail_on_data_loss:
-            raise DataLoss(lost_range(self._wanted._replace(start=self.position)))
+            raise DataLoss(sentence)
+        logger.warning("%s", sentence)
         answer = await list_offsets(self._client, {name: EARLIEST_TIMESTAMP})
         earliest = answer[name].offset
         self.position = min(earliest, self._wanted.end) if earliest > self.position else self._wanted.end

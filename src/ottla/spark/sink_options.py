@@ -9,7 +9,7 @@ from ottla.spark.options import OptionError, ReadOptions, bootstrap_servers, spl
 AT_LEAST_ONCE = "at-least-once"
 EXACTLY_ONCE = "exactly-once"
 
-_NAMES = ("topic", "includeHeaders", "delivery")
+_NAMES = ("topic", "includeHeaders", "delivery", "queryId", "batchId")
 _SPARKS_OWN = ("checkpointLocation", "queryName", "asyncProgressTrackingEnabled", "path")
 """What Spark reads itself and hands on to every sink."""
 
@@ -38,6 +38,8 @@ class SinkOptions:
     topic: str | None
     """Wins over a column of that name."""
     exactly_once: bool
+    batch: tuple[str, int] | None
+    """What the program calls a batch that it may write again: the id of a query, and the number of the batch in it."""
     read: ReadOptions
     """For the questions that a task asks before it writes."""
 
@@ -59,5 +61,19 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
         producer=producer,
         topic=options.get("topic"),
         exactly_once=delivery == EXACTLY_ONCE,
+        batch=_batch(options, exactly_once=delivery == EXACTLY_ONCE),
         read=ReadOptions(bootstrap, ClientSettings(client_id=producer["client.id"])),
     )
+
+
+def _batch(options: Mapping[str, str], *, exactly_once: bool) -> tuple[str, int] | None:
+    query_id, batch_id = (options.get(name, "").strip() for name in ("queryId", "batchId"))
+    if not query_id and not batch_id:
+        return None
+    if not query_id or not batch_id:
+        raise OptionError("queryId and batchId go together: they say which batch of which query is written")
+    if not exactly_once:
+        raise OptionError(f"queryId and batchId are for delivery={EXACTLY_ONCE}, which tells a batch that comes again")
+    if not batch_id.isdecimal() or int(batch_id) >= 2**63 - 1:
+        raise OptionError(f"batchId must be a number, not {batch_id!r}")
+    return query_id, int(batch_id)

@@ -4,13 +4,17 @@ import time
 from collections.abc import Callable
 
 from ottla.client.offsets import commit_offsets
+from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
-from ottla.spark.options import SourceOptions
+from ottla.spark.options import OptionError, SourceOptions
 from ottla.spark.planning import first_offsets, initial_offsets, latest_offsets, plan_micro_batch
 from ottla.spark.ranges import OffsetRange, limit_offsets
 from ottla.spark.session import Session
 
 Offsets = dict[TopicPartition, int]
+
+_HAS_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS})
+"""What a coordinator says to a commit from outside of a group that has members."""
 
 
 class Stream:
@@ -68,7 +72,12 @@ class Stream:
         if group is None or not offsets or offsets in (self._committed, self._initial):
             return
         session = self._session
-        session.run(commit_offsets(session.client, group, offsets))
+        try:
+            session.run(commit_offsets(session.client, group, offsets))
+        except KafkaError as error:
+            if error.code not in _HAS_MEMBERS:
+                raise
+            raise OptionError(f"groupId {group} has consumers of its own; give the query a group for itself") from error
         self._committed = dict(offsets)
 
     def stop(self) -> None:
