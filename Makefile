@@ -36,11 +36,11 @@ SEEDS ?= 300
 sim: setup
 	@$(BIN)/python -m sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(ARGS)
 
-# A broker, traffic, the activity pipelines and a live view; ends with build/demo/report.html. Needs Java 17 or newer.
+# A broker, traffic, the activity pipelines and a live view; ends with build/demo/report.html.
 demo: setup
 	@$(BIN)/ottla pipeline demo --dir build/demo $(ARGS)
 
-# The long Spark set too: faults, every kind of topic, restarts. Takes some minutes and needs Java 17.
+# The long Spark set too: faults, every kind of topic, restarts. Takes some minutes.
 test-spark: setup
 	@$(BIN)/python -m pytest -m "spark or not spark" tests/spark tests/pipeline $(ARGS)
 

@@ -43,7 +43,7 @@ def run_once(spark: "SparkSession", bootstrap: str, tmp_path: Path, shown: io.St
 
     def run(target: Target) -> list[QueryState]:
         settings = RunSettings(bootstrap, tmp_path, once=True)
-        return Run(target, settings, SessionSettings("test"), PlainView(shown)).execute(spark)
+        return Run(target, settings, SessionSettings("test", tmp_path / "spark.log"), PlainView(shown)).execute(spark)
 
     return run
 

@@ -3,7 +3,9 @@
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from math import ceil
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -88,10 +90,61 @@ def test_versions_have_a_beginning_and_an_end(spark: "SparkSession") -> None:
 
 
 def traffic(name: str, bootstrap: str, count: int) -> list[Event]:
+    """Send events; returns them with times as records have them, in whole milliseconds."""
     module = load_part(name, "traffic")
     events = list(islice(module.events(START), count))
     send(iter(events), module.TOPICS, bootstrap, Pace())
-    return events
+    return [event._replace(at=event.at.replace(microsecond=event.at.microsecond // 1000 * 1000)) for event in events]
+
+
+def watermark(events: list[Event], minutes: int) -> datetime:
+    """Of the slowest topic: what is older counts as complete."""
+    last: dict[str, datetime] = {}
+    for event in events:
+        last[event.topic] = event.at
+    return min(last.values()) - timedelta(minutes=minutes)
+
+
+def whole_minute(moment: datetime) -> datetime:
+    return moment.replace(second=0, microsecond=0)
+
+
+def field(event: Event, name: str) -> Any:
+    assert event.value is not None
+    return event.value[name]
+
+
+def expected_sessions(events: list[Event]) -> Counter[tuple[Any, ...]]:
+    """User, begin, end and the number of views, searches and clicks of sessions that will not go on."""
+    by_user: dict[str, list[list[Event]]] = {}
+    for event in events:
+        sessions = by_user.setdefault(field(event, "user"), [])
+        if not sessions or event.at - sessions[-1][-1].at >= timedelta(minutes=30):
+            sessions.append([])
+        sessions[-1].append(event)
+    over = watermark(events, 2) - timedelta(minutes=30)
+    return Counter(
+        (user, deeds[0].at, deeds[-1].at, *(sum(d.topic == topic for d in deeds) for topic in ACTIVITY))
+        for user, sessions in by_user.items()
+        for deeds in sessions
+        if deeds[-1].at <= over
+    )
+
+
+def expected_pages(views: list[Event], complete: datetime) -> list[tuple[Any, ...]]:
+    """Minute, views of all pages, and rank, name and views of the ten pages with most of them."""
+    by_minute: dict[datetime, Counter[str]] = {}
+    for event in views:
+        by_minute.setdefault(whole_minute(event.at), Counter())[field(event, "page")] += 1
+    return [
+        (when, pages.total(), rank, page, count)
+        for when, pages in by_minute.items()
+        if when + timedelta(minutes=1) <= complete
+        for rank, (count, page) in enumerate(sorted(((n, p) for p, n in pages.items()), reverse=True)[:10], 1)
+    ]
+
+
+ACTIVITY = ("activity.views", "activity.searches", "activity.clicks")
 
 
 @pytest.mark.spark
@@ -99,38 +152,28 @@ def test_activity_end_to_end(run_once: Runner, bootstrap: str, tmp_path: Path) -
     from ottla.pipeline.reporting import build_report
     from ottla.pipeline.results import parquet_rows
 
-    events = traffic("activity", bootstrap, 12_000)
+    events = traffic("activity", bootstrap, 20_000)
     run_once(load_target("activity"))
-    views = Counter(
-        (event.at.replace(second=0, microsecond=0), event.value["page"])
-        for event in events
-        if event.value and event.topic == "activity.views"
-    )
-    totals: Counter[datetime] = Counter()
-    for (when, _), count in views.items():
-        totals[when] += count
-    pages = parquet_rows(tmp_path / "activity/top-pages", "")
-    assert len({row["minute"] for row in pages}) > 20
-    for row in pages:
-        assert row["total"] == totals[row["minute"]]
-        assert row["views"] == views[row["minute"], row["page"]]
+    views, searches, clicks = ([event for event in events if event.topic == topic] for topic in ACTIVITY)
 
-    clicked = {event.value["search"] for event in events if event.value and event.topic == "activity.clicks"}
-    searches = {
-        event.value["search"]: event.at for event in events if event.value and event.topic == "activity.searches"
-    }
-    for row in parquet_rows(tmp_path / "activity/click-through", ""):
-        inside = [
-            search
-            for search, when in searches.items()
-            if row["started"] <= when < row["started"] + timedelta(minutes=5)
-        ]
-        assert (row["searches"], row["clicked"]) == (len(inside), len(clicked.intersection(inside)))
+    pages = parquet_rows(tmp_path / "activity/top-pages")
+    found = [tuple(row[name] for name in ("minute", "total", "rank", "page", "views")) for row in pages]
+    assert sorted(found) == sorted(expected_pages(views, watermark(views, 2)))
+    assert len(found) > 200
 
-    sessions = parquet_rows(tmp_path / "activity/sessions", "")
-    assert 0 < sum(row["views"] for row in sessions) <= sum(views.values())
-    text = build_report("activity", tmp_path, bootstrap, {}).html()
-    assert text.count("<svg") >= 10
+    columns = ("user", "started", "ended", "views", "searches", "clicks")
+    sessions = parquet_rows(tmp_path / "activity/sessions")
+    assert Counter(tuple(row[name] for name in columns) for row in sessions) == expected_sessions(events)
+    assert len(sessions) > 100
+
+    clicked = {field(click, "search") for click in clicks}
+    windows = parquet_rows(tmp_path / "activity/click-through")
+    assert len(windows) > 3
+    for row in windows:
+        begin, end = row["started"], row["started"] + timedelta(minutes=5)
+        inside = {field(search, "search") for search in searches if begin <= search.at < end}
+        assert (row["searches"], row["clicked"]) == (len(inside), len(clicked & inside))
+    assert build_report("activity", tmp_path, bootstrap, {}).html().count("<svg") >= 10
 
 
 @pytest.mark.spark
@@ -140,16 +183,20 @@ def test_logs_end_to_end(run_once: Runner, bootstrap: str, tmp_path: Path) -> No
 
     events = traffic("logs", bootstrap, 5_000)
     run_once(load_target("logs"))
-    lines = parquet_rows(tmp_path / "logs/lines", "")
-    expected = Counter((event.value or {})["service"] for event in events)
-    assert Counter(row["service"] for row in lines) == expected
-    errors = Counter(
-        (event.value["service"], event.at.replace(second=0, microsecond=0))
-        for event in events
-        if event.value and event.value["level"] == "ERROR"
+    columns = ("service", "level", "message", "host")
+    lines = parquet_rows(tmp_path / "logs/lines")
+    assert Counter((row["at"], *(row[name] for name in columns)) for row in lines) == Counter(
+        (event.at, *(field(event, name) for name in columns)) for event in events
     )
-    for row in parquet_rows(tmp_path / "logs/error-rates", ""):
-        assert row["errors"] == errors[row["service"], row["minute"]]
+    expected: dict[tuple[Any, ...], list[int]] = {}
+    for event in events:
+        if whole_minute(event.at) + timedelta(minutes=1) <= watermark(events, 1):
+            counts = expected.setdefault((whole_minute(event.at), field(event, "service")), [0, 0])
+            counts[0] += 1
+            counts[1] += field(event, "level") == "ERROR"
+    rates = parquet_rows(tmp_path / "logs/error-rates")
+    assert {(row["minute"], row["service"]): [row["lines"], row["errors"]] for row in rates} == expected
+    assert len(rates) == len(expected) > 50
     assert "Errors among the lines" in build_report("logs", tmp_path, bootstrap, {}).html()
 
 
@@ -158,13 +205,33 @@ def test_metrics_end_to_end(run_once: Runner, bootstrap: str, tmp_path: Path) ->
     from ottla.pipeline.records import read_json
     from ottla.pipeline.reporting import build_report
     from ottla.pipeline.results import parquet_rows
+    from ottla.pipeline.traffic import timestamp
 
-    traffic("metrics", bootstrap, 7_000)
+    events = traffic("metrics", bootstrap, 7_000)
     run_once(load_target("metrics"))
-    rows = parquet_rows(tmp_path / "metrics/aggregates", "")
-    assert {row["count"] for row in rows} == {6}, "a value every ten seconds"
-    assert all(row["min"] <= row["mean"] <= row["p95"] <= row["max"] for row in rows if row["name"] != "requests")
-    assert {(alert["host"], alert["name"]) for alert in read_json(bootstrap, "metrics.alerts")} == {("host-3", "cpu")}
+    complete = watermark(events, 1)
+    values: dict[tuple[Any, ...], list[float]] = {}
+    for event in events:
+        key = (whole_minute(event.at), field(event, "host"), field(event, "name"))
+        values.setdefault(key, []).append(field(event, "value"))
+    rows = parquet_rows(tmp_path / "metrics/aggregates")
+    aggregates = {(row["minute"], row["host"], row["name"]): row for row in rows}
+    assert len(aggregates) == len(rows) > 500
+    assert aggregates.keys() == {key for key in values if key[0] + timedelta(minutes=1) <= complete}
+    for key, row in aggregates.items():
+        assert (row["count"], row["min"], row["max"]) == (len(values[key]), min(values[key]), max(values[key]))
+        assert row["mean"] == pytest.approx(fmean(values[key]))
+        assert row["p95"] == sorted(values[key])[ceil(0.95 * len(values[key])) - 1]
+
+    above = set()
+    for begin in {key[0] for key in values} | {START - timedelta(minutes=1)}:
+        for host in {key[1] for key in values}:
+            both = values.get((begin, host, "cpu"), []) + values.get((begin + timedelta(minutes=1), host, "cpu"), [])
+            if begin + timedelta(minutes=2) <= complete and fmean(both) > 90:
+                above.add((timestamp(begin), host, "cpu"))
+    alerts = [(alert["since"], alert["host"], alert["name"]) for alert in read_json(bootstrap, "metrics.alerts")]
+    assert len(above) > 5
+    assert sorted(alerts) == sorted(above)
     assert "<td>host-3</td>" in build_report("metrics", tmp_path, bootstrap, {}).html()
 
 
@@ -177,15 +244,13 @@ def test_changes_end_to_end(run_once: Runner, bootstrap: str, tmp_path: Path) ->
     run_once(load_target("changes"))
     expected: dict[int, Any] = {}
     for event in events:
-        assert event.value is not None
-        whole = event.at.replace(microsecond=event.at.microsecond // 1000 * 1000)
-        expected[event.value["id"]] = {**event.value, "at": whole}
+        expected[field(event, "id")] = {**(event.value or {}), "at": event.at}
     alive = {key: value for key, value in expected.items() if value["op"] != "delete"}
-    current = {row["id"]: row for row in table_rows(tmp_path / "customers/current", "")}
+    current = {row["id"]: row for row in table_rows(tmp_path / "customers/current")}
     assert current.keys() == alive.keys()
     for key, row in current.items():
         assert {name: row[name] for name in alive[key]} == alive[key]
-    assert len(parquet_rows(tmp_path / "customers/history", "")) == 3_000
+    assert len(parquet_rows(tmp_path / "customers/history")) == 3_000
     assert "Customers over time" in build_report("changes", tmp_path, bootstrap, {}).html()
 
 
@@ -198,10 +263,10 @@ def test_export_is_incremental(run_once: Runner, bootstrap: str, tmp_path: Path)
     events = module.events(START)
     send(events, module.TOPICS, bootstrap, Pace(records=1_000))
     run_once(load_target("export", parameters))
-    first = len(parquet_rows(tmp_path / "export/exported", ""))
+    first = len(parquet_rows(tmp_path / "export/exported"))
     send(events, module.TOPICS, bootstrap, Pace(records=500))
     [state] = run_once(load_target("export", parameters))
-    rows = parquet_rows(tmp_path / "export/exported", "")
+    rows = parquet_rows(tmp_path / "export/exported")
     assert (first, state.rows, len(rows)) == (1_000, 500, 1_500)
     assert len({(row["partition"], row["offset"]) for row in rows}) == 1_500
     assert load_part("export", "report", parameters).report(tmp_path, bootstrap).title == "Export of exported"

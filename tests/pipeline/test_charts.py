@@ -1,6 +1,8 @@
 """Charts are well-formed, and as high as their numbers."""
 
+import re
 import xml.etree.ElementTree as ET
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from ottla.pipeline.charts import bar_chart, column_chart, line_chart, number_text
 from ottla.pipeline.page import Page, Section
 
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -21,6 +24,20 @@ def test_a_line_goes_through_its_points_in_proportion() -> None:
     assert middle[0] == pytest.approx((first[0] + last[0]) / 2)
     assert middle[1] == pytest.approx((first[1] + last[1]) / 2)
     assert last[1] < first[1]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "marks"),
+    [
+        (NEW_YEAR + 7, NEW_YEAR + 48, ["00:00:15", "00:00:30", "00:00:45"]),
+        (NEW_YEAR, NEW_YEAR + 4.5 * 3600, ["00:00", "01:00", "02:00", "03:00", "04:00"]),
+        (NEW_YEAR, NEW_YEAR + 8 * 86_400, ["01 Jan", "03 Jan", "05 Jan", "07 Jan", "09 Jan"]),
+        (NEW_YEAR + 61, NEW_YEAR + 61, ["00:01:01"]),
+    ],
+)
+def test_an_axis_of_time_has_round_marks(first: float, last: float, marks: list[str]) -> None:
+    root = ET.fromstring(line_chart("t", {"x": [(first, 1.0), (last, 1.0)]}))
+    assert [text.text for text in root.iter(f"{SVG}text") if re.search(r":|[a-z]{2}", text.text or "")] == marks
 
 
 def test_many_lines_have_a_legend_and_escaped_names() -> None:

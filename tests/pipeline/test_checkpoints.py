@@ -36,10 +36,11 @@ def test_a_checkpoint_belongs_to_its_topics(tmp_path: Path) -> None:
 def test_one_process_at_a_time(tmp_path: Path) -> None:
     checkpoint = Checkpoint(str(tmp_path / "job"))
     assert not checkpoint.lock().is_held()
-    with checkpoint.lock() as lock:
-        assert lock.acquire()
-        assert checkpoint.lock().is_held()
-        assert not checkpoint.lock().acquire()
+    lock = checkpoint.lock()
+    assert lock.acquire()
+    assert checkpoint.lock().is_held()
+    assert not checkpoint.lock().acquire()
+    lock.release()
     assert not checkpoint.lock().is_held()
 
 

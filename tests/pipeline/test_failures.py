@@ -51,6 +51,12 @@ class SparkLikeError(Exception):
         ),
         (SparkLikeError("Python worker failed.\n=== Streaming Query ===\nIdentifier: x"), "Python worker failed"),
         (SparkLikeError(""), "Spark gave no reason"),
+        (
+            SparkLikeError(
+                "Job aborted: org.apache.spark.SparkException: Python worker failed to connect back.\n\tat x"
+            ),
+            "Spark's Python processes need more than ten seconds to start: this machine is too busy, try again later",
+        ),
     ],
 )
 def test_one_sentence(error: Exception, expected: str) -> None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ottla.pipeline.failures import PipelineError
 from ottla.pipeline.parquet import compact, repair
 
 
@@ -80,3 +81,11 @@ def test_a_crash_before_the_journal_leaves_all_as_it_was(tmp_path: Path) -> None
     assert rows(tmp_path) == [0, 0, 1, 1, 2, 2, 3, 3]
     assert compact(tmp_path, before=4, at_least=4)
     assert rows(tmp_path) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_columns_that_changed_their_type_are_not_mixed(tmp_path: Path) -> None:
+    write_batches(tmp_path, range(1))
+    pq.write_table(pa.table({"n": ["one"]}), tmp_path / "batch-00000001.0.parquet")
+    with pytest.raises(PipelineError, match="have other types than before, give it another path"):
+        compact(tmp_path, before=2, at_least=2)
+    assert len(visible(tmp_path)) == 2

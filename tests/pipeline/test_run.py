@@ -4,8 +4,9 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from ottla.pipeline import pipeline, to_console, to_parquet, to_topic, topics
@@ -18,11 +19,11 @@ from ottla.testing.topics import create_topic
 from tests.pipeline.conftest import Runner, produce
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "pipelines" / "clicks.py"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "pipelines"
 
 
 def clicks(minute: int, count: int, page: str = "/a") -> list[bytes | None]:
@@ -35,7 +36,7 @@ def test_the_example_counts_sorts_out_and_goes_on(
 ) -> None:
     create_topic(bootstrap, "clicks", 1)
     produce(bootstrap, "clicks", [*clicks(1, 3), b"no json", *clicks(1, 2, "/b"), *clicks(5, 1)])
-    target = load_target(str(EXAMPLE))
+    target = load_target(str(EXAMPLES / "clicks.py"))
     states = {state.pipeline: state for state in run_once(target)}
     assert states["clicks_per_page"].rows == 7
     assert states["dead-letters"].dead_letters == 1
@@ -67,34 +68,67 @@ def test_the_example_counts_sorts_out_and_goes_on(
     assert status["queries"][0]["lag"] == 5
 
 
-def test_rows_reach_every_sink(
+@pytest.mark.spark
+def test_the_example_joins_a_table_and_writes_exactly_once(run_once: Runner, bootstrap: str, tmp_path: Path) -> None:
+    from ottla.pipeline.results import parquet_rows
+
+    def order(identity: int, customer: int) -> bytes:
+        at = "2026-01-01T10:00:00Z"
+        return json.dumps({"id": identity, "customer": customer, "amount": 9.5, "at": at}).encode()
+
+    (tmp_path / "cities.csv").write_text("customer,city\n7,Graz\n")
+    create_topic(bootstrap, "orders", 1)
+    produce(bootstrap, "orders", [order(1, 7), order(2, 8), b'{"id": 3}'])
+    target = load_target(str(EXAMPLES / "orders.py"), {"cities": str(tmp_path / "cities.csv")})
+    run_once(target)
+    produce(bootstrap, "orders", [order(4, 7)])
+    run_once(target)
+    expected = [(1, "Graz"), (2, "unknown"), (4, "Graz")]
+    written = [(message.key(), json.loads(message.value())) for message in read_messages(bootstrap, "orders-with-city")]
+    assert [(row["id"], row["city"]) for _, row in written] == expected
+    assert [(key, row["amount"]) for key, row in written] == [(b"1", 9.5), (b"2", 9.5), (b"4", 9.5)]
+    files = parquet_rows(tmp_path / "orders")
+    assert sorted((row["id"], row["city"]) for row in files) == expected
+    assert {str(row["date"]) for row in files} == {"2026-01-01"}
+    [letter] = read_messages(bootstrap, "orders.rejected")
+    assert letter.value() == b'{"id": 3}'
+
+
+def test_rows_reach_every_sink_of_a_pipeline(
     run_once: Runner, bootstrap: str, tmp_path: Path, unique: Callable[[str], str], shown: io.StringIO
 ) -> None:
-    import pyarrow.parquet as pq
-
-    name, out = unique("in"), unique("out")
+    name = unique("in")
     create_topic(bootstrap, name, 1)
-    produce(bootstrap, name, [b"one", b"two"], key="k")
-    once = unique("once")
-    sinks = [
-        to_topic(out),
-        to_topic(once, delivery="exactly-once"),
-        to_parquet("files", date="timestamp"),
-        to_console(),
-    ]
+    produce(bootstrap, name, [b"one", b"two"])
 
-    @pipeline(topics(name), to=sinks)
+    @pipeline(topics(name), to=[to_parquet("files", date="timestamp"), to_console()])
     def copy(records: "DataFrame") -> "DataFrame":
-        return records.select("value", "record.key", "record.timestamp")
+        return records.selectExpr("string(value) as value", "record.timestamp")
 
     run_once(Target("file", (copy,), ()))
-    for topic in (out, once):
-        copied = [(message.key(), message.value()) for message in read_messages(bootstrap, topic)]
-        assert copied == [(b"k", b"one"), (b"k", b"two")]
     [file] = (tmp_path / "files").rglob("*.parquet")
     assert file.parent.name.startswith("date=20")
-    assert pq.read_table(file, partitioning=None)["value"].to_pylist() == [b"one", b"two"]
-    assert "batch 0" in shown.getvalue()
+    assert pq.read_table(file, partitioning=None)["value"].to_pylist() == ["one", "two"]
+    assert "file.copy.console, batch 0\n+-----+" in shown.getvalue()
+    assert "|two  |" in shown.getvalue()
+
+
+def test_rows_as_records(spark: "SparkSession") -> None:
+    from ottla.pipeline.writing import topic_rows
+
+    rows = spark.createDataFrame([(7, "seven", None)], "id int, value string, more string")
+
+    def records(frame: "DataFrame", key: str | None) -> list[dict[str, Any]]:
+        return [row.asDict() for row in topic_rows(frame, key).collect()]
+
+    assert records(rows.select("id", "more"), "id") == [{"key": "7", "value": '{"id":7}'}]
+    assert records(rows.selectExpr("id as value"), None) == [{"value": '{"value":7}'}], (
+        "a number is no value of a record"
+    )
+    assert records(rows, None) == [{"value": "seven"}]
+    placed = rows.selectExpr("id", "value", "string(id) as key", "3 as partition")
+    assert records(placed, None) == [{"key": "7", "value": "seven", "partition": 3}]
+    assert records(placed, "value") == [{"key": "seven", "value": "seven", "partition": 3}]
 
 
 def test_mistakes_are_told_in_a_sentence(run_once: Runner, bootstrap: str, unique: Callable[[str], str]) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from ottla.pipeline import to_parquet, to_table
+from ottla.pipeline.failures import PipelineError
 from ottla.pipeline.sinks import ParquetSink, TableSink
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def test_rows_are_replaced_deleted_and_replayed(spark: "SparkSession", tmp_path:
     assert merge(3, (9, 20, "u"))[-1] == (9, 20)
     assert merge(4, (9, 30, "d")) == [(1, 3), (2, 7), (3, 6), (7, 4)]
     assert len(list((tmp_path / "versions").iterdir())) == 3, "old versions are deleted"
+    with pytest.raises(PipelineError, match="was written with another checkpoint"):
+        merge(0, (1, 1, "c"))
 
 
 def test_a_replayed_batch_replaces_its_files(spark: "SparkSession", tmp_path: Path) -> None:
@@ -65,3 +68,5 @@ def test_a_replayed_batch_replaces_its_files(spark: "SparkSession", tmp_path: Pa
     assert ids() == [1, 2, 3, 4, 5]
     write(4)
     assert not list((tmp_path / ".staging").iterdir())
+    with pytest.raises(PipelineError, match="was written with another checkpoint"):
+        ParquetDirectory(tmp_path, sink).write(spark.createDataFrame([], COLUMNS), 0)

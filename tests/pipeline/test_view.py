@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.pipeline.progress import Batch, QueryState
-from ottla.pipeline.view import PlainView, batch_line, live_cells, size, sparkline
+from ottla.pipeline.view import PlainView, batch_line, fitted, live_cells, size, sparkline
 
 
 def state(**more: Any) -> QueryState:
@@ -36,6 +36,16 @@ def test_the_cells_of_a_row() -> None:
     assert live_cells(QueryState("job", "console"))[-1] == "starting"
     cells = live_cells(state(state_rows=5, state_bytes=2000))
     assert cells == ["job", "topic out", "1,200", "2,400", "30", "500 ms", "5 / 2.0 kB", "█"]
+
+
+def test_a_narrow_terminal_shows_all_numbers() -> None:
+    lines = [["name", "a long place to write to", "12,345", "7 ms", "the bars"]]
+    whole = 4 + 24 + 6 + 4 + 8 + 3 * 5 - 1
+    assert fitted(lines, whole) == lines
+    assert fitted(lines, whole - 1) == [["name", "a long place to write …", "12,345", "7 ms", "the bars"]]
+    assert fitted(lines, whole - 13) == [["name", "a long place to write…", "12,345", "7 ms"]]
+    assert fitted(lines, whole - 25) == [["name", "a long pl…", "12,345", "7 ms"]]
+    assert fitted(lines, 10) == [["name", "…", "12,345", "7 ms"]]
 
 
 @pytest.mark.parametrize(("values", "line"), [([], ""), ([0.0, 0.0], ""), ([0.0, 4.0, 8.0], " ▄█")])

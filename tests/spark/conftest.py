@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ottla.pipeline.session import require_spark
+from ottla.pipeline.session import SHORT_RUN, require_spark
 from tests.spark.spark_home import spark_home
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ EXTERNAL_BROKER = os.environ.get("OTTLA_COMPAT_BOOTSTRAP")
 CONNECTOR_JARS = os.environ.get("OTTLA_SPARK_JARS")
 
 CONFIG = {
+    **SHORT_RUN,
     "spark.log.level": "OFF",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -77,7 +77,7 @@ def run(
         from ottla.pipeline.session import SessionSettings
 
         base = directory.absolute()
-        session = SessionSettings(f"ottla {loaded.label}", master, settings_of_spark, spark_log(loaded, base))
+        session = SessionSettings(f"ottla {loaded.label}", spark_log(loaded, base), master, settings_of_spark)
         settings = RunSettings(bootstrap_server, base, trigger, once)
         states = Run(loaded, settings, session, _view(), seconds).execute()
     for state in states:
@@ -211,7 +211,9 @@ def report(
 
 @app.command()
 def demo(
-    seconds: Annotated[float, typer.Option("--seconds", metavar="N", min=5, help="How long it runs.")] = 60.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="N", min=5, help="How long it runs, once all is at work.")
+    ] = 60.0,
     directory: Annotated[
         Path, typer.Option("--dir", metavar="DIR", help="Where everything is kept; an earlier demo there is deleted.")
     ] = Path("ottla-demo"),

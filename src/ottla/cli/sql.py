@@ -1,7 +1,6 @@
 """`ottla sql`: a question to topics."""
 
 import contextlib
-import logging
 import os
 from typing import Annotated
 
@@ -43,25 +42,24 @@ def sql(
 
 def _answer(query: str, limit: int, master: str, conf: dict[str, str], bootstrap_server: str, json: bool) -> None:
     from ottla.pipeline.brokers import Cluster
-    from ottla.pipeline.session import SessionSettings, quiet_log, require_spark, start_session
+    from ottla.pipeline.session import SHORT_RUN, SessionSettings, cache_directory, require_spark, start_session
     from ottla.pipeline.view import LiveView, PlainView
 
     topics = Cluster(bootstrap_server).topics()
-    require_spark(os.environ)
+    require_spark(os.environ, master)
     from ottla.pipeline.topic_tables import PUSHDOWN, answer_rows, run_query
 
-    logging.disable(logging.ERROR)
     view = LiveView() if on_terminal() else PlainView()
-    with quiet_log() as log:
-        with view.waiting("Starting Spark"):
-            spark = start_session(SessionSettings("ottla sql", master, {**PUSHDOWN, **conf}, log))
-        try:
-            with view.waiting("Reading"):
-                columns, rows, more = answer_rows(run_query(spark, query, topics, bootstrap_server), limit, json)
-        finally:
-            # After Ctrl-C in the middle of a call the connection to Spark is of no use any more.
-            with contextlib.suppress(Exception):
-                spark.stop()
+    log = cache_directory(os.environ) / "sql.log"
+    with view.waiting("Starting Spark"):
+        spark = start_session(SessionSettings("ottla sql", log, master, {**SHORT_RUN, **PUSHDOWN, **conf}))
+    try:
+        with view.waiting("Reading"):
+            columns, rows, more = answer_rows(run_query(spark, query, topics, bootstrap_server), limit, json)
+    finally:
+        # After Ctrl-C in the middle of a call the connection to Spark is of no use any more.
+        with contextlib.suppress(Exception):
+            spark.stop()
     if json:
         print(*(row[0] for row in rows), sep="\n", end="\n" if rows else "")
     else:

@@ -14,6 +14,9 @@ _CHARACTER = 6.6
 """Generous for 12 px of any sans-serif font."""
 
 _MOST_POINTS = 600
+_TIME_STEPS = (1.0, 5.0, 15.0, 30.0, 60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10_800.0, 21_600.0, 43_200.0)
+"""Seconds between the marks of an axis of time."""
+_MOST_MARKS = 7
 
 Point = tuple[float, float]
 
@@ -39,6 +42,10 @@ def line_chart(
     for colour, (name, line) in zip(cycle(COLOURS), series.items(), strict=False):
         drawn = _thinned(line)
         path = " ".join(f"{scale.x(x):.1f},{scale.y(y):.1f}" for x, y in drawn)
+        if len(drawn) == 1:
+            body.append(
+                f'<circle cx="{scale.x(drawn[0][0]):.1f}" cy="{scale.y(drawn[0][1]):.1f}" r="3" fill="{colour}"/>'
+            )
         if len(series) == 1:
             base = scale.y(0)
             area = f"{scale.x(drawn[0][0]):.1f},{base:.1f} {path} {scale.x(drawn[-1][0]):.1f},{base:.1f}"
@@ -142,13 +149,27 @@ def _horizontal_grid(scale: _Scale, unit: str) -> list[str]:
 
 def _time_axis(scale: _Scale, times: bool) -> list[str]:
     y = scale.size.height - _BOTTOM + 18
-    parts = []
-    for part in range(5):
-        value = scale.first + (scale.last - scale.first) * part / 4
-        label = datetime.fromtimestamp(value, UTC).strftime("%H:%M") if times else number_text(value)
-        anchor = ("start", "middle", "middle", "middle", "end")[part]
-        parts.append(_text(scale.x(value), y, label, anchor=anchor, colour=_FAINT))
-    return parts
+    step = _axis_step(scale.last - scale.first, times)
+    values = [step * n for n in range(math.ceil(scale.first / step), math.floor(scale.last / step) + 1)]
+    if len(values) < 2:
+        values = sorted({scale.first, scale.last})
+    return [
+        _text(scale.x(each), y, _moment(each, step) if times else number_text(each), anchor="middle", colour=_FAINT)
+        for each in values
+    ]
+
+
+def _axis_step(span: float, times: bool) -> float:
+    """A round number, or a round time, of which a handful fit."""
+    if not times:
+        return _round_step(span) if span else 1.0
+    days = math.ceil(span / _MOST_MARKS / 86_400) * 86_400.0
+    return next((each for each in _TIME_STEPS if span / each <= _MOST_MARKS), days)
+
+
+def _moment(value: float, step: float) -> str:
+    form = "%d %b" if step >= 86_400 else "%H:%M" if step >= 60 else "%H:%M:%S"
+    return datetime.fromtimestamp(value, UTC).strftime(form)
 
 
 def _legend(names: Sequence[str]) -> list[str]:

@@ -13,8 +13,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from ottla.model import TopicPartition
 from ottla.pipeline.declaration import Pipeline
@@ -148,14 +147,6 @@ class Lock:
         free = probe.acquire()
         probe.release()
         return not free
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
 
 
 def _topics(pipeline: Pipeline) -> list[list[str]]:

@@ -97,6 +97,11 @@ def pipeline(
     return declare
 
 
+def unique_sources(pipelines: Sequence[Pipeline]) -> list[Source]:
+    """A source that several pipelines read is one source."""
+    return list({id(source): source for each in pipelines for source in each.sources}.values())
+
+
 def _check(name: str, function: Callable[..., Any], sources: Sequence[Source], sinks: Sequence[Sink]) -> None:
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is no name for a pipeline; use letters, digits, '_', '.' and '-'")

@@ -15,7 +15,7 @@ from ottla.pipeline.loading import load_part, load_target
 from ottla.pipeline.queries import RunSettings
 from ottla.pipeline.reporting import build_report
 from ottla.pipeline.runner import Observer, Run, spark_log
-from ottla.pipeline.session import SessionSettings, require_spark
+from ottla.pipeline.session import SHORT_RUN, SessionSettings, require_spark
 
 NAME = "activity"
 RATE = 1500
@@ -38,10 +38,13 @@ def run_demo(base: Path, seconds: float, observer: Observer, environment: Mutabl
         traffic = stack.enter_context(_traffic(base, address))
         observer.say(f"Traffic: {RATE:,} records a second, one in {1 / GARBAGE:,.0f} of them garbage")
         target = load_target(NAME)
-        session = SessionSettings("ottla demo", log=spark_log(target, base))
-        Run(target, RunSettings(address, base), session, observer, seconds).execute()
+        session = SessionSettings("ottla demo", spark_log(target, base), conf=SHORT_RUN)
+        Run(target, RunSettings(address, base), session, observer, seconds, warm_up=True).execute()
         traffic.terminate()
-        page = build_report(NAME, base, address, {})
+        try:
+            page = build_report(NAME, base, address, {})
+        except PipelineError as error:
+            raise PipelineError("The demo ended before it had a result; let it run longer with --seconds.") from error
         page.title = "Ottla at work: activity tracking"
         page.write(base / "report.html")
     return base / "report.html"

@@ -11,7 +11,16 @@ class PipelineError(Exception):
 _JAVA_FRAME = re.compile(r"^\s*(at |\.\.\. \d+ more|JVM stacktrace)")
 _RAISED = re.compile(r"(?:\w+\.)*([A-Z]\w*): (.+)")
 """The last line of a Python traceback: the class that was raised, and what it says."""
-_SPEAKING = ("OptionError", "KafkaError", "ConnectionFailed", "GaveUp", "WriteFailed", "DataLoss", "BoundError")
+_SPEAKING = (
+    "BoundError",
+    "ConnectionFailed",
+    "DataLoss",
+    "GaveUp",
+    "KafkaError",
+    "OptionError",
+    "PipelineError",
+    "WriteFailed",
+)
 """Exceptions of ours whose message is a sentence that needs no name before it."""
 _CONDITION = re.compile(r"^\[([A-Z0-9_.]+)\]\s*")
 _SQL_STATE = re.compile(r"\s*SQLSTATE: \w+.*$", re.DOTALL)
@@ -28,6 +37,8 @@ _CHECKPOINT_PHRASES = (
     "checkpoint offset log",
     "Provided schema doesn't match to the schema for existing",
 )
+NO_WORKER = "Python worker failed to connect back"
+"""What Spark says of a process of its own that did not start within ten seconds."""
 
 
 def sentence(error: BaseException) -> str:
@@ -41,6 +52,8 @@ def sentence(error: BaseException) -> str:
             "the checkpoint was written by another query, whose state or sources differ; "
             "give the pipeline another checkpoint, or delete this one to begin anew"
         )
+    if NO_WORKER in text:
+        return "Spark's Python processes need more than ten seconds to start: this machine is too busy, try again later"
     said = text.partition("=== Streaming Query ===")[0]
     return _raised_by_python(said) or _first_statement(said)
 

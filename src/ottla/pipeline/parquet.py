@@ -9,7 +9,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,10 +32,9 @@ class ParquetDirectory:
         self._path = path
         self._sink = sink
         self._columns = (("date",) if sink.date else ()) + sink.partition_by
-        self._repaired = False
+        self._checked = False
 
     def prepare(self, frame: DataFrame) -> DataFrame:
-
         for column in (self._sink.date, *self._sink.partition_by):
             if column is not None and column.partition(".")[0] not in frame.columns:
                 raise PipelineError(f"to_parquet needs the column {column}; there are {', '.join(frame.columns)}")
@@ -43,9 +42,10 @@ class ParquetDirectory:
 
     def write(self, rows: DataFrame, number: int) -> None:
         """The work of one micro-batch."""
-        if not self._repaired:
+        if not self._checked:
             repair(self._path)
-            self._repaired = True
+            refuse_foreign(self._path, number, (_last_batch(file) for file in self._path.rglob("*.parquet")))
+            self._checked = True
         write_plain_timestamps(rows.sparkSession)
         staging = self._path / _STAGING / str(number)
         together = rows.repartition(*self._columns) if self._columns else rows.coalesce(1)
@@ -67,6 +67,15 @@ class ParquetDirectory:
                 file.replace(directory / f"batch-{number:08d}.{index}.parquet")
         shutil.rmtree(staging)
         return list(directories)
+
+
+def refuse_foreign(path: Path, number: int, written: Iterable[int | None]) -> None:
+    """Batches after the one that is about to be written are from another checkpoint: their rows would be doubled."""
+    if any(each is not None and each > number for each in written):
+        raise PipelineError(
+            f"{path} was written with another checkpoint, and its rows would be doubled; "
+            "delete the directory, or write to another"
+        )
 
 
 def write_plain_timestamps(spark: SparkSession) -> None:
@@ -110,7 +119,12 @@ def _finish(directory: Path) -> None:
 
 def _merge(files: Sequence[Path], target: Path) -> None:
     """Row group by row group, so that a day's files need not fit into memory; written to disk before it counts."""
-    schema = pa.unify_schemas([pq.read_schema(file) for file in files])
+    try:
+        schema = pa.unify_schemas([pq.read_schema(file) for file in files])
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise PipelineError(
+            f"the columns of {target.parent} have other types than before, give it another path: {error}"
+        ) from error
     with pq.ParquetWriter(target, schema, compression="snappy") as writer:
         for file in files:
             source = pq.ParquetFile(file)

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ottla.pipeline.declaration import Pipeline, Source
+from ottla.pipeline.declaration import Pipeline, Source, unique_sources
 from ottla.pipeline.failures import PipelineError, sentence
 from ottla.pipeline.records import HEADER_PREFIX
 
@@ -33,7 +33,6 @@ def value_schema(spark: SparkSession, source: Source) -> StructType | None:
 
 def parsed(records: DataFrame, schema: StructType | None) -> DataFrame:
     """The rows of a source. A value that does not fit is left out: it is a dead letter."""
-
     record = F.struct(*(name for name in _RECORD_FIELDS if name in records.columns)).alias(RECORD)
     if schema is None:
         return records.select("value", record)
@@ -63,11 +62,6 @@ def dead_letters(
             destination = F.when(F.col("topic") == topic, target).otherwise(destination)
     named = records.withColumn("reason", reason).where("reason is not null")
     return named.select(destination.alias("topic"), "key", "value", _headers().alias("headers"))
-
-
-def unique_sources(pipelines: Sequence[Pipeline]) -> list[Source]:
-    """A source that several pipelines read is one source."""
-    return list({id(source): source for each in pipelines for source in each.sources}.values())
 
 
 def _with_corrupt(schema: StructType) -> StructType:
@@ -106,7 +100,6 @@ def _reason(text: Column, schema: StructType) -> Column:
 
 
 def _headers() -> Column:
-
     values = {
         "topic": F.col("topic"),
         "partition": F.col("partition").cast("string"),

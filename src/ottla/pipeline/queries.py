@@ -1,8 +1,9 @@
 """From declarations to running queries: one per sink, and one for the dead letters of all."""
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ from ottla.pipeline.checkpoints import (
     checkpoint_of,
     dead_letter_checkpoint,
 )
-from ottla.pipeline.declaration import Pipeline, Source
-from ottla.pipeline.failures import PipelineError, sentence
+from ottla.pipeline.declaration import Pipeline, Source, unique_sources
+from ottla.pipeline.failures import NO_WORKER, PipelineError, sentence
 from ottla.pipeline.loading import Target
-from ottla.pipeline.parsing import dead_letters, parsed, unique_sources, value_schema
+from ottla.pipeline.parsing import dead_letters, parsed, value_schema
 from ottla.pipeline.writing import Output, start_sink
 
 ROWS_PER_BATCH = "1000000"
@@ -30,7 +31,7 @@ ROWS_PER_BATCH = "1000000"
 
 _INITIALIZING = "Initializing sources"
 """What Spark calls it when a query waits for them."""
-_SETTLE_SECONDS = 60.0
+_SETTLE_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +52,19 @@ class Query:
 
 def start_queries(
     spark: SparkSession, target: Target, settings: RunSettings, echo: Callable[[str], None], checked: Collection[str]
-) -> list[Query]:
-    """Start everything, or nothing: what was started is stopped when something cannot be. Raises PipelineError.
+) -> Iterator[Query]:
+    """Start one query after the other. Raises PipelineError; what was started until then is the caller's to stop.
 
     `checked` are the topics whose dead letters this run is to find.
     """
-    started: list[Query] = []
     builder = _Builder(spark, target, settings, echo)
     try:
         for pipeline in target.pipelines:
-            started += builder.start(pipeline)
+            yield from builder.start(pipeline)
         if checked:
-            started += builder.start_dead_letters(checked)
-    except BaseException as error:
-        for query in started:
-            query.spark.stop()
-        if isinstance(error, PySparkException):
-            raise PipelineError(f"The queries cannot start: {sentence(error)}.") from error
-        raise
-    return started
+            yield builder.start_dead_letters(checked)
+    except PySparkException as error:
+        raise PipelineError(f"The queries cannot start: {sentence(error)}.") from error
 
 
 def topics_with_dead_letters(target: Target) -> list[str]:
@@ -84,23 +79,20 @@ class _Builder:
         self._settings = settings
         self._echo = echo
 
-    def start(self, pipeline: Pipeline) -> list[Query]:
-        """The group, whose lag every Kafka tool shows, follows the first sink."""
+    def start(self, pipeline: Pipeline) -> Iterator[Query]:
+        """A query per sink. The consumer group, whose lag every Kafka tool shows, follows the first sink."""
         checkpoint = checkpoint_of(pipeline, self._target.label, self._settings.base)
         group = f"{self._target.label}.{pipeline.name}"
-        queries = []
         for number, sink in enumerate(pipeline.sinks):
             frame = self._apply(pipeline, {"groupId": group} if number == 0 else {})
             output = self._output(f"{group}.{sink.name}", checkpoint.of_sink(sink.name))
             try:
-                query = start_sink(frame, sink, output)
+                query = settled(partial(start_sink, frame, sink, output))
             except Exception as error:
                 raise _refused(pipeline, error) from error
-            _settle(query)
-            queries.append(Query(pipeline.name, sink.description, query))
-        return queries
+            yield Query(pipeline.name, sink.description, query)
 
-    def start_dead_letters(self, names: Collection[str]) -> list[Query]:
+    def start_dead_letters(self, names: Collection[str]) -> Query:
         """One query for the whole file, so that the topics are read only once more."""
         pipelines = self._target.everything
         sources = [source for source in unique_sources(pipelines) if source.dead_letter_topics]
@@ -111,8 +103,8 @@ class _Builder:
         checkpoint = dead_letter_checkpoint(self._target.label, self._settings.base)
         output = self._output(f"{self._target.label}.{DEAD_LETTERS}", checkpoint.of_sink(DEAD_LETTER_SINK))
         writer = output.configure(frame.writeStream.outputMode("append").format("ottla"))
-        query = writer.option("kafka.bootstrap.servers", self._settings.bootstrap_server).start()
-        return [Query(DEAD_LETTERS, DEAD_LETTER_DESCRIPTION, query)]
+        query = settled(writer.option("kafka.bootstrap.servers", self._settings.bootstrap_server).start)
+        return Query(DEAD_LETTERS, DEAD_LETTER_DESCRIPTION, query)
 
     def _apply(self, pipeline: Pipeline, options: Mapping[str, str]) -> DataFrame:
         frames = []
@@ -158,16 +150,23 @@ class _Builder:
         return Output(name, checkpoint, trigger, settings.bootstrap_server, settings.base, self._echo)
 
 
-def _settle(query: StreamingQuery) -> None:
-    """Wait until a query has its sources, each of which is a process of its own: Spark gives up on one that does not
-    start within ten seconds, which happens when many start at once on a small machine."""
+def settled(start: Callable[[], StreamingQuery]) -> StreamingQuery:
+    """Start a query and wait until it has its sources, each of which is a process of its own.
+
+    Spark gives up on a process that is not there within ten seconds, which happens when a machine is busy. Then the
+    query is started anew, as it has not read anything yet.
+    """
     deadline = time.monotonic() + _SETTLE_SECONDS
-    while query.isActive and query.status["message"] == _INITIALIZING and time.monotonic() < deadline:
-        time.sleep(0.05)
+    while True:
+        query = start()
+        while query.isActive and query.status["message"] == _INITIALIZING and time.monotonic() < deadline:
+            time.sleep(0.05)
+        error = query.exception()
+        if error is None or NO_WORKER not in str(error) or time.monotonic() > deadline:
+            return query
 
 
 def _counted(frame: DataFrame) -> DataFrame:
-
     return frame.observe(DEAD_LETTERS, F.count(F.lit(1)).alias("dead_letters"))
 
 

@@ -6,12 +6,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ottla.pipeline.charts import bar_chart, line_chart
-from ottla.pipeline.checkpoints import checkpoint_of, dead_letter_checkpoint
+from ottla.pipeline.checkpoints import checkpoint_of, dead_letter_checkpoint, resolve
+from ottla.pipeline.declaration import unique_sources
 from ottla.pipeline.failures import PipelineError
-from ottla.pipeline.loading import load_part, load_target
+from ottla.pipeline.loading import Target, load_part, load_target
 from ottla.pipeline.page import Page, Section
 from ottla.pipeline.progress import QueryState, query_state
 from ottla.pipeline.records import read_dead_letters
+from ottla.pipeline.results import parquet_files
+from ottla.pipeline.sinks import ParquetSink, TableSink
+from ottla.pipeline.table import Table
 from ottla.pipeline.view import size
 
 _SHOWN_LETTERS = 10
@@ -19,41 +23,49 @@ _SHOWN_LETTERS = 10
 
 def build_report(name: str, base: Path, bootstrap_server: str, given: Mapping[str, str]) -> Page:
     """Raises PipelineError when there is no result yet."""
+    target = load_target(name, given)
+    places = _places(target, base)
+    if not any(parquet_files(place) or Table(place).files() for place in places):
+        options = "".join(f" --set {key}={value}" for key, value in given.items())
+        raise PipelineError(
+            f"There is nothing in {places[0]} yet; run `ottla pipeline run {name}{options} --once` first."
+        )
     page: Page = load_part(name, "report", given).report(base, bootstrap_server)
-    dead = dead_letter_section(name, bootstrap_server, given)
-    if dead is not None:
-        page.sections.append(dead)
-    states = last_run(name, base, given)
+    page.sections += _dead_letter_sections(target, bootstrap_server)
+    states = _last_run(target, base)
     if states:
         page.sections.append(run_section(states))
     page.footer = f"Written by ottla pipeline report {name}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
     return page
 
 
-def dead_letter_section(name: str, bootstrap_server: str, given: Mapping[str, str]) -> Section | None:
+def _places(target: Target, base: Path) -> list[Path]:
+    """Where the files are that the pipelines write."""
+    sinks = [sink for each in target.pipelines for sink in each.sinks]
+    return [Path(resolve(sink.path, base)) for sink in sinks if isinstance(sink, ParquetSink | TableSink)]
+
+
+def _dead_letter_sections(target: Target, bootstrap_server: str) -> list[Section]:
     """The last values that did not fit, with the reason; none when the broker is away, since nothing else needs it."""
-    topics = [
-        topic for each in load_target(name, given).pipelines for s in each.sources for topic in s.dead_letter_topics
-    ]
+    topics = [topic for source in unique_sources(target.pipelines) for topic in source.dead_letter_topics]
     try:
         letters = [letter for topic in dict.fromkeys(topics) for letter in read_dead_letters(bootstrap_server, topic)]
     except PipelineError:
-        return None
+        return []
     if not letters:
-        return None
+        return []
     reasons = Counter(letter.reason for letter in letters)
-    rows = [(each.origin, each.reason, each.value[:80]) for each in letters[-_SHOWN_LETTERS:]]
-    return Section(
+    section = Section(
         "Dead letters",
         f"{len(letters):,} values did not fit their schema and are kept in topics of their own.",
         [bar_chart("Why values did not fit", [(why, float(count)) for why, count in reasons.most_common(8)])],
         ["from", "why", "value"],
-        list(rows),
+        [(each.origin, each.reason, each.value[:80]) for each in letters[-_SHOWN_LETTERS:]],
     )
+    return [section]
 
 
-def last_run(name: str, base: Path, given: Mapping[str, str]) -> list[QueryState]:
-    target = load_target(name, given)
+def _last_run(target: Target, base: Path) -> list[QueryState]:
     places = [checkpoint_of(each, target.label, base) for each in target.pipelines]
     places.append(dead_letter_checkpoint(target.label, base))
     return [query_state(each) for place in places for each in (place.status() or {}).get("queries", ())]

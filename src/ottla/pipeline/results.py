@@ -7,30 +7,31 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
-from ottla.pipeline.failures import PipelineError
 from ottla.pipeline.table import Table
 
 Row = dict[str, Any]
 
 
-def parquet_rows(directory: Path, command: str) -> list[Row]:
-    """All rows under a directory of `to_parquet`, partition columns included. Raises PipelineError without any."""
-    if not any(directory.rglob("batch-*.parquet")):
-        raise PipelineError(f"There is nothing in {directory} yet; run `{command}` first.")
-    rows: list[Row] = _dataset(directory).to_table().to_pylist()
+def parquet_rows(directory: Path) -> list[Row]:
+    """All rows under a directory of `to_parquet`, partition columns included."""
+    files = parquet_files(directory)
+    if not files:
+        return []
+    hive = ds.partitioning(flavor="hive", schema=None)
+    rows: list[Row] = (
+        ds.dataset(files, format="parquet", partitioning=hive, partition_base_dir=str(directory)).to_table().to_pylist()
+    )
     return rows
 
 
-def count_files(directory: Path) -> int:
-    return sum(1 for _ in directory.rglob("batch-*.parquet"))
+def parquet_files(directory: Path) -> list[str]:
+    return sorted(map(str, directory.rglob("batch-*.parquet")))
 
 
-def table_rows(directory: Path, command: str) -> list[Row]:
+def table_rows(directory: Path) -> list[Row]:
     """All rows of a directory of `to_table`."""
     files = Table(directory).files()
-    if not files:
-        raise PipelineError(f"There is nothing in {directory} yet; run `{command}` first.")
-    rows: list[Row] = ds.dataset(files, format="parquet").to_table().to_pylist()
+    rows: list[Row] = ds.dataset(files, format="parquet").to_table().to_pylist() if files else []
     return rows
 
 
@@ -45,10 +46,3 @@ def seconds(moment: datetime) -> float:
 
 def total(rows: Iterable[Row], column: str) -> int:
     return sum(int(row[column]) for row in rows)
-
-
-def _dataset(directory: Path) -> Any:
-    """Days are kept as text: they are the names of directories."""
-    files = sorted(map(str, directory.rglob("batch-*.parquet")))
-    partitioning = ds.partitioning(flavor="hive", schema=None)
-    return ds.dataset(files, format="parquet", partitioning=partitioning, partition_base_dir=str(directory))

@@ -22,10 +22,9 @@ from ottla.pipeline.checkpoints import (
     dead_letter_checkpoint,
     resolve,
 )
-from ottla.pipeline.declaration import Pipeline
+from ottla.pipeline.declaration import Pipeline, unique_sources
 from ottla.pipeline.failures import PipelineError, sentence
 from ottla.pipeline.loading import Target
-from ottla.pipeline.parsing import unique_sources
 from ottla.pipeline.progress import QueryState, read_progress
 from ottla.pipeline.queries import Query, RunSettings, start_queries, topics_with_dead_letters
 from ottla.pipeline.session import SessionSettings, require_spark, start_session
@@ -70,6 +69,8 @@ class Run:
     observer: Observer
     limit: float | None = None
     """Seconds after which the run stops by itself."""
+    warm_up: bool = False
+    """Whether these seconds begin only when every query has worked: first batches are slow, on small machines very."""
     stopping: threading.Event = field(default_factory=threading.Event)
     _impatient: threading.Event = field(default_factory=threading.Event)
     _watched: list[_Watched] = field(default_factory=list)
@@ -81,24 +82,31 @@ class Run:
         Without a session of the caller's one is started, and ended at the end.
         """
         with ExitStack() as stack:
+            if spark is None:
+                require_spark(os.environ, self.session.master)
             checked = self._prepare(stack)
             if spark is None:
-                require_spark(os.environ)
                 with self.observer.waiting("Starting Spark"):
                     spark = start_session(self.session)
                 stack.callback(spark.stop)
             stack.enter_context(self._signals())
+            stack.callback(self._stop_at_once)
             try:
-                with self.observer.waiting("Starting queries"):
-                    queries = start_queries(spark, self.target, self.settings, self.observer.say, checked)
-                for pipeline in self.target.pipelines:
-                    self._checkpoint(pipeline).declare(pipeline)
-                self._watched = [self._watch(query) for query in queries]
+                self._start(spark, checked)
                 self._follow()
             except PipelineError as error:
                 self._remember(error)
                 raise
         return [watched.state for watched in self._watched]
+
+    def _start(self, spark: "SparkSession", checked: list[str]) -> None:
+        with self.observer.waiting("Starting queries"):
+            for query in start_queries(spark, self.target, self.settings, self.observer.say, checked):
+                self._watched.append(self._watch(query))
+                if self.stopping.is_set():
+                    return
+        for pipeline in self.target.pipelines:
+            self._checkpoint(pipeline).declare(pipeline)
 
     def _prepare(self, stack: ExitStack) -> list[str]:
         """Everything that can go wrong before Spark starts. Returns the topics whose dead letters are ours to find."""
@@ -153,6 +161,8 @@ class Run:
                     self._look({"state": "running"})
                     if not any(watched.query.spark.isActive for watched in self._watched):
                         break
+                    if self.warm_up and not all(watched.state.batches for watched in self._watched):
+                        started = time.monotonic()
                     if self.limit is not None and time.monotonic() - started > self.limit:
                         self.stopping.set()
                 if self.stopping.is_set():
@@ -160,7 +170,6 @@ class Run:
                 self._look({"state": "running"})
             outcome = {"state": "stopped" if self.stopping.is_set() else "finished"}
         finally:
-            self._stop_at_once()
             self._write_status(outcome)
 
     def _look(self, status: Mapping[str, Any]) -> None:
@@ -227,7 +236,10 @@ def spark_log(target: Target, base: Path) -> Path:
 
 
 def _take_in(watched: _Watched) -> bool:
-    """Read the batches that are new. Tells whether there are some."""
+    """Read the batches that are new. Tells whether there are some; that there are none is asked often, so quickly."""
+    last = watched.query.spark.lastProgress
+    if last is None or (last.batchId, last.timestamp) == watched.seen:
+        return False
     news = False
     for progress in watched.query.spark.recentProgress:
         batch = read_progress(progress.json)

@@ -1,17 +1,19 @@
 """Spark inside this process: found, started quietly and set up for streams of small batches."""
 
-import contextlib
 import importlib.util
+import logging
 import os
+import re
+import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.pipeline.failures import PipelineError, sentence
 from ottla.pipeline.java import java_home
+from ottla.pipeline.workers import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +33,8 @@ _STREAMS = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.metricsEnabled": "false",
-    "spark.sql.streaming.numRecentProgressUpdates": "100",
+    # Those of a second or two: each is fetched on its own.
+    "spark.sql.streaming.numRecentProgressUpdates": "8",
 }
 _ONE_MACHINE = {
     "spark.driver.host": "127.0.0.1",
@@ -42,26 +45,33 @@ _ONE_MACHINE = {
     ),
 }
 
+SHORT_RUN = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""For runs of a minute or two: Java's second compiler takes a third of all CPU time then, and pays off later."""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
     app_name: str
+    log: Path
+    """Where Spark and its workers write what they have to say."""
     master: str = DEFAULT_MASTER
     conf: Mapping[str, str] = field(default_factory=dict)
     """Settings of Spark that the person gave; they win."""
-    log: Path | None = None
-    """Where Spark and its workers write what they have to say."""
 
 
-def require_spark(environment: MutableMapping[str, str], cache: Path | None = None) -> None:
+def require_spark(
+    environment: MutableMapping[str, str], master: str = DEFAULT_MASTER, cache: Path | None = None
+) -> None:
     """Raise PipelineError unless Spark can start here, and prepare the environment that it starts from."""
     require_packages()
-    home = java_home(environment, cache or _cache(environment))
+    cache = cache or cache_directory(environment)
+    home = java_home(environment, cache)
     if home is not None:
         environment["JAVA_HOME"] = str(home)
-    # Workers must run the interpreter that has Ottla, not the first on the PATH.
-    environment.setdefault("PYSPARK_PYTHON", sys.executable)
-    environment.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # Workers must run the interpreter that has Ottla, not the first on the PATH; on other machines, by its own name.
+    python = str(worker_python(cache)) if is_local(master) else sys.executable
+    environment.setdefault("PYSPARK_PYTHON", python)
+    environment.setdefault("PYSPARK_DRIVER_PYTHON", python)
 
 
 def require_packages() -> None:
@@ -71,30 +81,40 @@ def require_packages() -> None:
 
 
 def start_session(settings: SessionSettings) -> "SparkSession":
-    """Raises PipelineError. Takes some seconds."""
-    from pyspark.errors import PySparkException
+    """Raises PipelineError. Takes some seconds.
+
+    Spark's processes get a session of their own: Ctrl-C at a terminal is for us, who end them when their work is done.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    builder: Any = SparkSession.builder.appName(settings.app_name).master(settings.master)
-    for key, value in session_conf(settings).items():
-        builder = builder.config(key, value)
-    with _output_into(settings.log):
-        try:
-            session: SparkSession = builder.getOrCreate()
-        except (PySparkException, OSError, RuntimeError) as error:
-            raise PipelineError(_refusal(settings, error)) from error
-        except Exception as error:  # Py4J wraps whatever the JVM throws.
-            raise PipelineError(_refusal(settings, error)) from error
-    return session
+    # What Spark raises is told in a sentence, and not a second time by its loggers.
+    logging.disable(logging.ERROR)
+    conf = SparkConf().setAppName(settings.app_name).setMaster(settings.master)
+    conf.setAll(list(session_conf(settings).items()))
+    try:
+        settings.log.parent.mkdir(parents=True, exist_ok=True)
+        with settings.log.open("wb") as log:
+            apart = {"start_new_session": True, "stdout": log, "stderr": subprocess.STDOUT}
+            gateway = launch_gateway(conf, apart)  # type: ignore[no-untyped-call]
+        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+    except Exception as error:  # Py4J wraps whatever the JVM throws.
+        raise PipelineError(_refusal(settings, error)) from error
 
 
 def session_conf(settings: SessionSettings) -> dict[str, str]:
     conf = {**_QUIET, **_STREAMS}
-    if settings.master.startswith("local"):
+    if is_local(settings.master):
         conf |= _ONE_MACHINE
         # Spark's default of 200 is for clusters: each costs a task, and a state store, in every batch.
         conf["spark.sql.shuffle.partitions"] = str(local_cores(settings.master))
     return {**conf, **settings.conf}
+
+
+def is_local(master: str) -> bool:
+    """Whether everything runs in this machine's one Java process."""
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
 def local_cores(master: str) -> int:
@@ -105,52 +125,25 @@ def local_cores(master: str) -> int:
     return (os.cpu_count() or 1) if inside == "*" else 1
 
 
-@contextlib.contextmanager
-def quiet_log() -> Iterator[Path]:
-    """A log for a session that leaves nothing behind."""
-    with tempfile.TemporaryDirectory(prefix="ottla-spark-") as directory:
-        yield Path(directory) / "spark.log"
-
-
 def _refusal(settings: SessionSettings, error: Exception) -> str:
-    where = f"; {settings.log} says more" if settings.log else ""
     reason = sentence(error)
     if "JAVA_GATEWAY_EXITED" in str(error) or "Java gateway process exited" in str(error):
-        reason = _last_complaint(settings.log) or "its Java process ended"
-    return f"Spark did not start with master {settings.master}: {reason}{where}."
+        reason = first_complaint(settings.log) or "its Java process ended"
+    return f"Spark did not start with master {settings.master}: {reason}; {settings.log} says more."
 
 
-def _last_complaint(log: Path | None) -> str | None:
-    """What a Java process that ended at once wrote: the first line that says so."""
-    if log is None or not log.exists():
-        return None
-    lines = log.read_text(errors="replace").splitlines()
-    told = [line.strip() for line in lines if "Exception" in line or line.startswith("Error")]
-    return told[0].rstrip(".") if told else None
+def first_complaint(log: Path) -> str | None:
+    """What a Java process that ended at once wrote: the first line that says so, or the next, which says why."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if line.startswith("Error occurred during initialization"):
+            return following.rstrip(".")
+        if "Exception" in line or line.startswith("Error"):
+            return re.sub(r"^Exception in thread \S+ [\w.$]+: ", "", line).rstrip(".")
+    return None
 
 
-def _cache(environment: Mapping[str, str]) -> Path:
+def cache_directory(environment: Mapping[str, str]) -> Path:
+    """Where things are kept that can be made anew."""
     base = environment.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "ottla"
-
-
-@contextlib.contextmanager
-def _output_into(log: Path | None) -> Iterator[None]:
-    """Have processes that start meanwhile write into a file. Whoever shows something needs a copy of the terminal."""
-    if log is None:
-        yield
-        return
-    log.parent.mkdir(parents=True, exist_ok=True)
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    kept = [os.dup(1), os.dup(2)]
-    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        os.dup2(target, 1)
-        os.dup2(target, 2)
-        yield
-    finally:
-        for descriptor, original in zip((1, 2), kept, strict=True):
-            os.dup2(original, descriptor)
-            os.close(original)
-        os.close(target)

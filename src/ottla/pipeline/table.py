@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ottla.pipeline.failures import PipelineError
-from ottla.pipeline.parquet import write_plain_timestamps
+from ottla.pipeline.parquet import refuse_foreign, write_plain_timestamps
 from ottla.pipeline.sinks import TableSink
 
 _BUCKET = "bucket"
@@ -32,8 +32,8 @@ class Table:
 
     def merge(self, rows: DataFrame, number: int, sink: TableSink) -> None:
         """Bring the table from the version before a micro-batch to the one after it."""
-
         _check(rows, sink)
+        refuse_foreign(self._path, number, (int(each.stem) for each in self._versions()))
         base = self._files(before=number)
         bucketed = rows.withColumn(_BUCKET, F.pmod(F.xxhash64(*sink.key), F.lit(sink.buckets)).cast("int")).persist()
         try:
@@ -56,7 +56,6 @@ class Table:
         return [str(self._path / each) for each in self._files().values()]
 
     def _rewrite(self, rows: Any, touched: Sequence[int], base: dict[str, str], number: int, sink: TableSink) -> None:
-
         old = [str(self._path / base[str(bucket)]) for bucket in touched if str(bucket) in base]
         everything = rows
         if old:

@@ -1,11 +1,10 @@
 """A run as a person sees it: a table that lives on a terminal, plain lines everywhere else."""
 
 import contextlib
-import os
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from ottla.pipeline.progress import QueryState
 
@@ -15,6 +14,12 @@ if TYPE_CHECKING:
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _HISTORY = 24
+_HEADER = ["pipeline", "to", "rows", "rows/s", "lag", "batch", "state", "rows/s, last batches"]
+_NUMBERS = _HEADER[2:-1]
+_TO = 1
+_SHORTEST = 12
+_GAP = 3
+"""What the table puts between two columns."""
 
 
 class PlainView:
@@ -47,9 +52,7 @@ class LiveView:
     def __init__(self) -> None:
         from rich.console import Console
 
-        # Spark's processes inherit our descriptors while they start, so those lead elsewhere then; this copy does not.
-        self._terminal = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-        self._console: Console = Console(file=self._terminal)
+        self._console = Console()
         self._live: Live | None = None
         self._began = time.monotonic()
 
@@ -84,17 +87,15 @@ class LiveView:
             caption=f"{elapsed // 60}:{elapsed % 60:02d}  Ctrl-C stops after the batch at hand",
             caption_justify="left",
         )
-        table.add_column("pipeline", style="bold")
-        table.add_column("to", overflow="ellipsis", no_wrap=True, max_width=34)
-        for name in ("rows", "rows/s", "lag", "batch", "state"):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("rows/s, last batches", no_wrap=True)
-        for state in states:
-            table.add_row(*live_cells(state))
+        header, *rows = fitted([_HEADER, *map(live_cells, states)], self._console.width)
+        for name in header:
+            table.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=True)
+        for row in rows:
+            table.add_row(*row)
         return table
 
 
-def live_cells(state: QueryState) -> list[Any]:
+def live_cells(state: QueryState) -> list[str]:
     last = state.last
     if last is None:
         return [state.pipeline, state.sink, "", "", "", "", "", "starting"]
@@ -108,6 +109,20 @@ def live_cells(state: QueryState) -> list[Any]:
         f"{last.milliseconds:,} ms",
         f"{last.state_rows:,} / {size(last.state_bytes)}" if last.state_bytes else "",
         sparkline([batch.rows_per_second for batch in state.recent][-_HISTORY:]),
+    ]
+
+
+def fitted(lines: list[list[str]], width: int) -> list[list[str]]:
+    """Lines of cells for a terminal of so many characters: the bars go first, then where rows go to is cut short."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    used = sum(widths) + _GAP * len(widths) - 1
+    if used - widths[_TO] + _SHORTEST > width:
+        lines = [line[:-1] for line in lines]
+        used -= widths[-1] + _GAP
+    spare = max(widths[_TO] - max(used - width, 0), 0)
+    return [
+        [*line[:_TO], line[_TO] if len(line[_TO]) <= spare else line[_TO][: max(spare - 1, 0)] + "…", *line[_TO + 1 :]]
+        for line in lines
     ]
 
 

@@ -57,7 +57,6 @@ def start_sink(frame: DataFrame, sink: Sink, output: Output) -> StreamingQuery:
 
 def topic_rows(frame: DataFrame, key: str | None) -> DataFrame:
     """Rows as records: JSON objects, unless there is a column `value` that is text or bytes."""
-
     types = {field.name: field.dataType for field in frame.schema.fields}
     if key is not None and key not in types:
         raise PipelineError(f"the key {key} is not a column; there are {', '.join(types)}")

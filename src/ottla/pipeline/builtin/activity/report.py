@@ -7,13 +7,11 @@ from ottla.pipeline.charts import bar_chart, column_chart, line_chart
 from ottla.pipeline.page import Page, Section
 from ottla.pipeline.results import Row, parquet_rows, series, total
 
-_RUN = "ottla pipeline run activity --once"
-
 
 def report(base: Path, bootstrap_server: str) -> Page:
-    sessions = parquet_rows(base / "activity/sessions", _RUN)
-    pages = parquet_rows(base / "activity/top-pages", _RUN)
-    searches = parquet_rows(base / "activity/click-through", _RUN)
+    sessions = parquet_rows(base / "activity/sessions")
+    pages = parquet_rows(base / "activity/top-pages")
+    searches = parquet_rows(base / "activity/click-through")
     found, clicked = total(searches, "searches"), total(searches, "clicked")
     minutes = {row["minute"]: row["total"] for row in pages}
     page = Page("Activity", "Sessions, top pages and click-through, as the pipelines have written them to parquet.")

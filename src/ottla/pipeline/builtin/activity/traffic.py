@@ -86,7 +86,7 @@ def _page(chance: random.Random, moment: float) -> str:
     begin, end = _BREAKING_NEWS
     if begin <= moment < end and chance.random() < 0.5:
         return "/news"
-    return _PAGES[min(int(chance.paretovariate(0.9)) - 1, len(_PAGES) - 1)]
+    return _PAGES[(int(chance.paretovariate(0.9)) - 1) % len(_PAGES)]
 
 
 def _clicked_position(chance: random.Random) -> int | None:

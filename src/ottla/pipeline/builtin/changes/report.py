@@ -8,13 +8,12 @@ from ottla.pipeline.charts import bar_chart, line_chart
 from ottla.pipeline.page import Page, Section
 from ottla.pipeline.results import parquet_rows, seconds, table_rows
 
-_RUN = "ottla pipeline run changes --once"
 _GROWTH = {"create": 1, "delete": -1}
 
 
 def report(base: Path, bootstrap_server: str) -> Page:
-    history = sorted(parquet_rows(base / "customers/history", _RUN), key=lambda row: row["at"])
-    current = table_rows(base / "customers/current", _RUN)
+    history = sorted(parquet_rows(base / "customers/history"), key=lambda row: row["at"])
+    current = table_rows(base / "customers/current")
     operations = Counter(row["op"] for row in history)
     cities = Counter(row["city"] for row in current)
     growth = list(accumulate(_GROWTH.get(row["op"], 0) for row in history))

@@ -6,14 +6,12 @@ from pathlib import Path
 from ottla.pipeline.builtin.export.pipelines import TOPIC
 from ottla.pipeline.charts import bar_chart, line_chart, number_text
 from ottla.pipeline.page import Page, Section
-from ottla.pipeline.results import count_files, parquet_rows, seconds
-
-_RUN = f"ottla pipeline run export --set topic={TOPIC} --once"
+from ottla.pipeline.results import parquet_files, parquet_rows, seconds
 
 
 def report(base: Path, bootstrap_server: str) -> Page:
     directory = base / "export" / TOPIC
-    rows = parquet_rows(directory, _RUN)
+    rows = parquet_rows(directory)
     per_second = Counter(int(seconds(row["timestamp"])) for row in rows)
     partitions = Counter(f"partition {row['partition']}" for row in rows)
     size = sum(len(row["value"] or b"") + len(row["key"] or b"") for row in rows)
@@ -21,7 +19,7 @@ def report(base: Path, bootstrap_server: str) -> Page:
     page.figures = [
         (f"{len(rows):,}", "records"),
         (f"{number_text(float(size))}B", "of keys and values"),
-        (f"{count_files(directory)}", "parquet files"),
+        (f"{len(parquet_files(directory))}", "parquet files"),
     ]
     points = [(float(second), float(count)) for second, count in sorted(per_second.items())]
     page.sections = [

@@ -5,21 +5,19 @@ from pathlib import Path
 
 from ottla.pipeline.charts import bar_chart, line_chart
 from ottla.pipeline.page import Page, Section
-from ottla.pipeline.results import count_files, parquet_rows, series, total
-
-_RUN = "ottla pipeline run logs --once"
+from ottla.pipeline.results import parquet_files, parquet_rows, series, total
 
 
 def report(base: Path, bootstrap_server: str) -> Page:
-    rates = parquet_rows(base / "logs/error-rates", _RUN)
-    lines = parquet_rows(base / "logs/lines", _RUN)
+    rates = parquet_rows(base / "logs/error-rates")
+    lines = parquet_rows(base / "logs/lines")
     services = sorted({row["service"] for row in rates})
     levels = Counter(row["level"] for row in lines)
     page = Page("Logs", "The lines of all services by day and service in parquet, and how many of them are errors.")
     page.figures = [
         (f"{len(lines):,}", "lines kept"),
         (f"{len(services)}", "services"),
-        (f"{count_files(base / 'logs/lines')}", "parquet files"),
+        (f"{len(parquet_files(base / 'logs/lines'))}", "parquet files"),
         (f"{total(rates, 'errors'):,}", "errors counted"),
     ]
     by_service = {name: [row for row in rates if row["service"] == name] for name in services}

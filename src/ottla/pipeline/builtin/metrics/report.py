@@ -8,11 +8,9 @@ from ottla.pipeline.page import Page, Section
 from ottla.pipeline.records import read_json
 from ottla.pipeline.results import parquet_rows, series, total
 
-_RUN = "ottla pipeline run metrics --once"
-
 
 def report(base: Path, bootstrap_server: str) -> Page:
-    rows = parquet_rows(base / "metrics/aggregates", _RUN)
+    rows = parquet_rows(base / "metrics/aggregates")
     alerts = sorted(read_json(bootstrap_server, ALERTS), key=lambda alert: (alert["since"], alert["host"]))
     hosts = sorted({row["host"] for row in rows})
     page = Page("Metrics", "Aggregates of every minute, in parquet, and alerts, in a topic.")
