@@ -5,8 +5,9 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 KAFKA_JARS ?= $(wildcard $(CURDIR)/build/kafka-jars)
+SPARK_JARS ?= $(wildcard $(CURDIR)/build/spark-jars)
 
-.PHONY: setup run test test-spark demo torture sim check bench profile lock docs kafka-jars clean
+.PHONY: setup run test test-spark demo torture sim check bench profile lock docs kafka-jars spark-jars clean
 
 setup: $(STAMP)
 
@@ -42,12 +43,18 @@ demo: setup
 
 # The long Spark set too: faults, every kind of topic, restarts. Takes some minutes.
 test-spark: setup
-	@$(BIN)/python -m pytest -m "spark or not spark" tests/spark tests/pipeline $(ARGS)
+	@OTTLA_SPARK_JARS=$(SPARK_JARS) $(BIN)/python -m pytest -m "spark or not spark" tests/spark tests/pipeline $(ARGS)
 
 # Needs Maven and Java. With the jars in place, `make test` also runs Kafka's own tools against Ottla.
 kafka-jars: build/kafka-jars
 
 build/kafka-jars: tests/compat/kafka/pom.xml
+	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$@
+
+# Spark's own Kafka connector. With the jars in place, `make test-spark` also compares what both read.
+spark-jars: build/spark-jars
+
+build/spark-jars: tests/compat/spark/pom.xml
 	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$@
 
 check: setup
@@ -60,8 +67,9 @@ check: setup
 profile: setup
 	@$(BIN)/python -m bench.stages
 
-# Ottla beside Apache Kafka on this machine; `make bench ONLY=produce` runs one part. Needs Maven and Java.
-bench: setup kafka-jars
+# Ottla beside Apache Kafka on this machine; `make bench ONLY=produce` runs one part, ONLY=spark that of Spark's
+# connector, with ARGS="--spark-rows 1000000" for another size. Needs Maven and Java.
+bench: setup kafka-jars spark-jars
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 docs: setup

@@ -5,6 +5,7 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -13,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench import kafka, report
 from bench.machine import this_machine
+from bench.pages import Page
 from bench.results import Results, load
 from bench.run import expected_seconds, run
 from bench.workloads import FAMILIES
@@ -29,7 +31,8 @@ def main() -> int:
     arguments = _parse()
     console = Console(stderr=True)
     if arguments.report:
-        return _show(load(arguments.report), arguments.output, console)
+        results = load(arguments.report)
+        return _show(results, arguments.output, report.pages_of(results), console)
     problem = kafka.missing()
     if problem:
         console.print(f"{problem}.")
@@ -40,7 +43,7 @@ def main() -> int:
     _raise_file_limit()
     families = [arguments.only] if arguments.only else list(FAMILIES)
     repeats = arguments.repeats or (1 if arguments.quick else _REPEATS)
-    results = Results(this_machine(), families, repeats, arguments.quick)
+    results = Results(this_machine(), families, repeats, arguments.quick, arguments.spark_rows or [])
     raw = _RAW / f"{arguments.only or 'all'}.json"
     try:
         _run_with_progress(console, results)
@@ -50,29 +53,33 @@ def main() -> int:
     finally:
         results.save(raw)
         console.print(f"Raw results: {raw}")
-    whole_run = not arguments.only and not arguments.quick
-    return _show(results, arguments.output or (_DOCS if whole_run else None), console)
+    if arguments.output:
+        return _show(results, arguments.output, report.pages_of(results), console)
+    return _show(results, _DOCS, [] if arguments.quick else report.whole_pages_of(results), console)
 
 
-def _show(results: Results, output: Path | None, console: Console) -> int:
+def _show(results: Results, output: Path | None, pages: Sequence[Page], console: Console) -> int:
     report.print_tables(Console(width=None if sys.stdout.isatty() else 200), results.rows)
     for failure in results.failures:
         console.print(f"failed: {failure}", style="red", markup=False, highlight=False, soft_wrap=True)
     if output is not None:
-        report.write(output, results)
-        console.print(f"Written: {output / report.PAGE}")
+        for page in pages:
+            console.print(f"Written: {report.write(output, results, page)}")
     return 1 if results.failures else 0
 
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Ottla beside Apache Kafka.")
-    parser.add_argument("--only", choices=FAMILIES, help="run one family; the page is written only with --output")
+    parser.add_argument("--only", choices=FAMILIES, help="run one family; its page is written if it is alone there")
     parser.add_argument("--repeats", type=int, help=f"measurements per case and broker (default {_REPEATS})")
     parser.add_argument(
         "--quick", action="store_true", help="tiny loads, to see that it works; the numbers mean little"
     )
     parser.add_argument(
-        "--output", type=Path, help=f"where to write {report.PAGE} and its plots (default {_DOCS}, for a whole run)"
+        "--spark-rows", type=int, nargs="+", metavar="N", help="rows in the topics that Spark reads, one or more sizes"
+    )
+    parser.add_argument(
+        "--output", type=Path, help=f"where to write pages and plots (default {_DOCS}, for pages of which all was run)"
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="run nothing; show the raw results of an older run")
     return parser.parse_args()

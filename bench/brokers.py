@@ -9,12 +9,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from bench import wire
 from bench.kafka import CLUSTER_ID, SERVER_JVM_FLAGS, java, server_properties
-from bench.measurement import KAFKA, NULL, NULL_FSYNC, OTTLA
+from bench.measurement import CONNECTOR, KAFKA, NULL, NULL_FSYNC, OTTLA, TUNED_CONNECTOR
 from bench.usage import Usage, cpu_seconds_of, usage_of
 
 START_TIMEOUT = 90.0
@@ -29,6 +30,9 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.m
 """Set on both sides: no waiting for more group members, and a deleted topic leaves the disk before it fills up."""
 
 
+SERVED_BY = {CONNECTOR: OTTLA, TUNED_CONNECTOR: OTTLA}
+"""Names of clients that are compared with Ottla's own, on one broker."""
+
 _READY_LINES = {OTTLA: "Ottla is ready: "}
 """Kafka opens its port when it is ready; what it logs depends on how logging is set up."""
 
@@ -37,17 +41,26 @@ class BrokerError(Exception):
     """A broker that did not start, or ended by itself."""
 
 
+class Client(Protocol):
+    """Something that uses a broker for several passes."""
+
+    def close(self) -> None: ...
+
+
 @dataclass(slots=True)
 class Broker:
     """A running process that serves on a loopback port, or the first of several that are one cluster."""
 
     name: str
+    """Of what is measured: the broker, or one of the clients in SERVED_BY."""
     process: subprocess.Popen[bytes]
     bootstrap: str
     directory: Path
     log: Path
     started: float
     """`time.perf_counter()` just before the process was started."""
+    clients: dict[str, Client] = field(default_factory=dict)
+    """They are closed before the broker ends."""
     others: "tuple[Broker, ...]" = ()
     """The other nodes of its cluster."""
 
@@ -83,9 +96,13 @@ class Broker:
             time.sleep(0.02)
 
     def stop(self) -> None:
-        """End this process, and no other: at once, since what it would still write is about to be removed."""
-        self.process.kill()
-        self.process.wait()
+        """End this process and its clients: at once, since what it would still write is about to be removed."""
+        try:
+            while self.clients:
+                self.clients.popitem()[1].close()
+        finally:
+            self.process.kill()
+            self.process.wait()
 
     def _log_tail(self) -> str:
         return self._output()[-_LOG_TAIL:]

@@ -35,6 +35,10 @@ class Scale:
     """How long an idle broker is left alone before or while it is looked at."""
     counts: tuple[int, int, int]
     """Of partitions and of connections, to see whether cost grows with them."""
+    spark_rows: tuple[int, ...]
+    """In the topics that Spark reads."""
+    spark_seconds: float
+    """For which rows pass through a running query."""
 
     def records(self, size: int) -> int:
         return min(self.payload_bytes // size, self.most_records)
@@ -51,6 +55,8 @@ FULL = Scale(
     settle_seconds=0.6,
     idle_seconds=2.0,
     counts=(10, 1000, 5000),
+    spark_rows=(1_000_000, 10_000_000),
+    spark_seconds=10.0,
 )
 QUICK = Scale(
     payload_bytes=10_000_000,
@@ -63,6 +69,8 @@ QUICK = Scale(
     settle_seconds=0.0,
     idle_seconds=0.5,
     counts=(10, 50, 200),
+    spark_rows=(50_000,),
+    spark_seconds=2.0,
 )
 
 Measure = Callable[[Broker, Scale], Mapping[str, float]]

@@ -6,9 +6,16 @@ from dataclasses import dataclass
 from html import escape
 from itertools import count
 
-from bench.measurement import KAFKA, NULL, NULL_FSYNC, OTTLA
+from bench.measurement import CONNECTOR, KAFKA, NULL, NULL_FSYNC, OTTLA, TUNED_CONNECTOR
 
-COLOURS = {KAFKA: "#8a8f98", OTTLA: "#2f6fde", NULL: "#d9a441", NULL_FSYNC: "#d9a441"}
+COLOURS = {
+    KAFKA: "#8a8f98",
+    OTTLA: "#2f6fde",
+    NULL: "#d9a441",
+    NULL_FSYNC: "#d9a441",
+    CONNECTOR: "#8a8f98",
+    TUNED_CONNECTOR: "#5b616b",
+}
 TARGET = "#c62828"
 BAR_HEIGHT = 13
 

@@ -1,9 +1,11 @@
 """Loads by librdkafka, through confluent-kafka, in a process of their own."""
 
+import itertools
 import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,17 +16,24 @@ _ROOT = Path(__file__).parent.parent
 _TIMEOUT = 600
 _SILENCE = 30.0
 _WARMUP_TRIPS = 200
+_WARMUP_SECONDS = 5.0
+_EVENTS = 100_000
+"""So many different ones: more than a dictionary of parquet holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    kind: Literal["produce", "consume", "round trips"]
+    kind: Literal["produce", "events", "consume", "round trips", "pipeline"]
     bootstrap: str
     topic: str
     records: int
     record_bytes: int
     partitions: int = 1
     acks: str = "all"
+    output: str = ""
+    """Where what is sent to the topic comes out again."""
+    rate: float = 0.0
+    """Records per second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +59,32 @@ def run(load: Load) -> LoadResult:
 
 def produce(load: Load) -> LoadResult:
     """As fast as the queue takes records. Whether all arrived is for the caller to see in the topic's end offsets."""
+    return _produce(load, itertools.repeat((None, bytes(load.record_bytes))))
+
+
+def events(load: Load) -> LoadResult:
+    """The same with keys, and values that look like those of an application."""
+    made = [
+        (
+            b"user-%05d" % (number * 7919 % _EVENTS),
+            b'{"page":"/articles/%d","referrer":"/index","at":%d,"agent":"Mozilla/5.0 (X11; Linux x86_64)"}'
+            % (number * 104_729 % 65_537, 1_700_000_000_000 + number),
+        )
+        for number in range(_EVENTS)
+    ]
+    size = load.record_bytes
+    return _produce(load, itertools.cycle([(key, value[:size].ljust(size)) for key, value in made]))
+
+
+def _produce(load: Load, records: Iterator[tuple[bytes | None, bytes]]) -> LoadResult:
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": load.bootstrap, "acks": load.acks})
-    payload = bytes(load.record_bytes)
     began = time.perf_counter()
-    for number in range(load.records):
+    for number, (key, value) in zip(range(load.records), records, strict=False):
         while True:
             try:
-                producer.produce(load.topic, payload, partition=number % load.partitions)
+                producer.produce(load.topic, value, key, number % load.partitions)
                 break
             except BufferError:
                 producer.poll(0.01)
@@ -110,7 +136,44 @@ def round_trips(load: Load) -> LoadResult:
     return LoadResult(seconds, percentile(ordered, 0.5) / 1e6, percentile(ordered, 0.99) / 1e6)
 
 
-_LOADS = {"produce": produce, "consume": consume, "round trips": round_trips}
+def pipeline(load: Load) -> LoadResult:
+    """Records at a steady rate, whatever becomes of those before, until all have come out at the other end."""
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    producer = Producer({"bootstrap.servers": load.bootstrap, "acks": load.acks, "linger.ms": 0})
+    consumer = Consumer({"bootstrap.servers": load.bootstrap, "group.id": "bench", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(load.output, 0, 0)])
+    warmup = round(_WARMUP_SECONDS * load.rate)
+    sent: list[int] = []
+    latencies: dict[int, int] = {}
+    began = heard = time.perf_counter()
+    while len(latencies) < warmup + load.records:
+        due = began + len(sent) / load.rate
+        if len(sent) < warmup + load.records and time.perf_counter() >= due:
+            sent.append(time.perf_counter_ns())
+            producer.produce(load.topic, len(sent).to_bytes(8, "big").ljust(load.record_bytes, b"\0"))
+            producer.poll(0)
+            continue
+        message = consumer.poll(max(0.0, min(due - time.perf_counter(), 0.1)) or 0.1)
+        if message is not None and message.error() is None:
+            heard = time.perf_counter()
+            number = int.from_bytes(message.value()[:8], "big") - 1
+            latencies.setdefault(number, time.perf_counter_ns() - sent[number])
+        elif time.perf_counter() > heard + _SILENCE:
+            raise RuntimeError(f"only {len(latencies)} of {len(sent)} records came out")
+    seconds = time.perf_counter() - began
+    consumer.close()
+    ordered = sorted(latencies[number] for number in range(warmup, warmup + load.records))
+    return LoadResult(seconds, percentile(ordered, 0.5) / 1e6, percentile(ordered, 0.99) / 1e6)
+
+
+_LOADS = {
+    "produce": produce,
+    "events": events,
+    "consume": consume,
+    "round trips": round_trips,
+    "pipeline": pipeline,
+}
 
 
 def main() -> None:

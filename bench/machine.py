@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import version as package_version
 from pathlib import Path
 
-from bench import kafka
+from bench import kafka, spark
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +23,28 @@ class Machine:
     ottla: str
     librdkafka: str
     confluent_kafka: str
+    spark: str = ""
+    pyarrow: str = ""
+    connector: str = ""
 
     def lines(self) -> list[str]:
         return [
-            f"{self.cores} cores of {self.cpu}, {self.memory_gigabytes:.0f} GB of memory, {self.kernel}",
+            self._hardware(),
             f"Apache Kafka {self.kafka} on Java {self.java}",
             f"Ottla {self.ottla} on CPython {self.python}",
             f"librdkafka {self.librdkafka}, through confluent-kafka {self.confluent_kafka}",
         ]
+
+    def spark_lines(self) -> list[str]:
+        return [
+            self._hardware(),
+            f"PySpark {self.spark} on Java {self.java}",
+            f"Ottla {self.ottla} on CPython {self.python}, with pyarrow {self.pyarrow}",
+            f"Spark's Kafka connector: {self.connector}",
+        ]
+
+    def _hardware(self) -> str:
+        return f"{self.cores} cores of {self.cpu}, {self.memory_gigabytes:.0f} GB of memory, {self.kernel}"
 
 
 def this_machine() -> Machine:
@@ -45,6 +59,9 @@ def this_machine() -> Machine:
         ottla=package_version("ottla"),
         librdkafka=_librdkafka_version(),
         confluent_kafka=package_version("confluent-kafka"),
+        spark=package_version("pyspark"),
+        pyarrow=package_version("pyarrow"),
+        connector=", ".join(jar.stem for jar in sorted(spark.connector_jars().glob("*kafka*.jar"))),
     )
 
 

@@ -9,33 +9,12 @@ from rich.table import Table
 
 from bench.charts import Group, bar_chart
 from bench.measurement import KAFKA, Bar, Row, Summary, Unit
+from bench.pages import PAGES, Page
 from bench.results import Results
 
-PAGE = "benchmarks.md"
-PLOTS = "benchmarks"
 HEADINGS = ("what", "unit", "Kafka", "Ottla", "ratio", "bar", "met")
+_RATES = (Unit.RECORDS_PER_SECOND, Unit.REQUESTS_PER_SECOND, Unit.DELIVERIES_PER_SECOND, Unit.ROWS_PER_SECOND)
 BAR_HEADINGS = ("what", "bar", "measured ratio", "met?")
-
-METHOD = """\
-## How it was measured
-
-Both brokers run on the same machine at the same time and take the load in turn, case by case; who goes first changes
-with every repeat. In between, dirty pages are written out, and some page cache is filled and freed, lest a virtual
-machine's host take back the memory that the next one writes to. Apache Kafka runs as one KRaft node that is broker and
-controller, with the JVM flags of its own start script (1 GB heap, G1). Both run with their defaults, except that groups
-do not wait for more members (`group.initial.rebalance.delay.ms=0`) and that deleted segments leave the disk after half
-a second. Before anything is measured, each broker serves small and large requests for {warmup:.0f} s, so that the JIT
-compiler has seen them, and the first case of each shape (its client, the number of partitions, the compression) starts
-with an unmeasured pass.
-
-Cells show the median of {repeats} repeats and, as ±, how far the farthest of them is from it. CPU is the broker's user
-and system time. ProducerPerformance is read in its steady state, after a quarter of its records; ConsumerPerformance by
-its fetch time, which leaves out the forming of the group. EndToEndLatency prints percentiles in whole milliseconds,
-each of which is taken for its middle; librdkafka makes the same trips with a finer clock. The null broker receives and
-writes to a file, or sends a file, and does nothing else; with fsync it syncs once for each request, one after the
-other. Memory and start get a new broker for every repeat; formatting Kafka's storage is not counted. In the plots a red
-line marks where Ottla's bar has to end: beyond it for rates, before it for costs.
-"""
 
 
 def print_tables(console: Console, rows: Sequence[Row]) -> None:
@@ -106,44 +85,53 @@ def cell(summary: Summary | None, unit: Unit) -> str:
 
 def number(value: float, unit: Unit) -> str:
     """Three digits that mean something."""
-    if unit in (Unit.RECORDS_PER_SECOND, Unit.REQUESTS_PER_SECOND, Unit.DELIVERIES_PER_SECOND) and value >= 1000:
+    if unit in _RATES and value >= 1000:
         return f"{value / 1000:,.1f} k" if value < 100_000 else f"{value / 1000:,.0f} k"
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def write(output: Path, results: Results) -> None:
+def pages_of(results: Results) -> list[Page]:
+    """The pages on which some of the results belong."""
+    return [page for page in PAGES if any(family in page.families for family in results.families)]
+
+
+def whole_pages_of(results: Results) -> list[Page]:
+    """The pages of which everything was run."""
+    return [page for page in PAGES if all(family in results.families for family in page.families)]
+
+
+def write(output: Path, results: Results, page: Page) -> Path:
     """The page and its plots."""
-    rows = results.rows
-    plots = output / PLOTS
+    rows = [row for row in results.rows if row.family in page.families]
+    plots = output / page.name
     plots.mkdir(parents=True, exist_ok=True)
     for old in plots.glob("*.svg"):
         old.unlink()
     charts = charts_of(rows)
     for name, svg in charts.items():
         (plots / name).write_text(svg)
-    (output / PAGE).write_text(page(results, list(charts)))
+    file = output / page.file
+    file.write_text(_text(results, page, rows, list(charts)))
+    return file
 
 
-def page(results: Results, charts: Sequence[str]) -> str:
-    rows = results.rows
+def _text(results: Results, page: Page, rows: Sequence[Row], charts: Sequence[str]) -> str:
     lines = [
-        "# Benchmarks",
+        f"# {page.title}",
         "",
-        "Ottla beside Apache Kafka, measured by `make bench` in one run. A ratio is Ottla's median divided by that",
-        "of its reference, which is Apache Kafka unless another is named. Where several cases share a bar, the worst",
-        "and the best ratio are shown.",
-        "",
+        page.introduction,
         *(["This was a quick run with tiny loads: the numbers mean little.", ""] if results.quick else []),
         *_table(BAR_HEADINGS, bar_cells(rows)),
-        *[f"- {line}" for line in results.machine.lines()],
+        *[f"- {line}" for line in page.machine(results.machine)],
         "",
-        METHOD.format(warmup=results.scale.jit_seconds, repeats=results.repeats),
+        page.method.format(warmup=results.scale.jit_seconds, repeats=results.repeats),
     ]
+    headings = [page.reference if heading == KAFKA else heading for heading in HEADINGS]
     for family, members in groupby(rows, key=lambda row: row.family):
-        lines += [f"## {family}", "", *_table(HEADINGS, [row_cells(row) for row in members])]
-        lines += [f"![{family}]({PLOTS}/{name})\n" for name in charts if name.startswith(f"{family}-")]
+        lines += [f"## {family}", "", *_table(headings, [row_cells(row) for row in members])]
+        lines += [f"![{family}]({page.name}/{name})\n" for name in charts if name.startswith(f"{family}-")]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from bench.case import FULL, QUICK, Case, Scale
@@ -17,12 +17,15 @@ class Results:
     families: Sequence[str]
     repeats: int
     quick: bool = False
+    spark_rows: list[int] = field(default_factory=list)
+    """In the topics that Spark reads, where the scale is not to say it."""
     measurements: list[Measurement] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
     @property
     def scale(self) -> Scale:
-        return QUICK if self.quick else FULL
+        scale = QUICK if self.quick else FULL
+        return replace(scale, spark_rows=tuple(self.spark_rows)) if self.spark_rows else scale
 
     @property
     def cases(self) -> list[Case]:

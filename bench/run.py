@@ -2,13 +2,13 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
 
 from bench import brokers
-from bench.brokers import Broker
+from bench.brokers import SERVED_BY, Broker
 from bench.case import WARMED_UP, Case, Scale, warm_up
 from bench.measurement import Measurement
 from bench.results import Results
@@ -22,8 +22,8 @@ class _Running:
     broker: Broker
     stack: contextlib.ExitStack
     prepared: set[str] = field(default_factory=set)
-    warm: set[str] = field(default_factory=lambda: {WARMED_UP})
-    """The shapes of load that it has served."""
+    warm: set[tuple[str, str]] = field(default_factory=set)
+    """What was measured, and the shapes of load that it has served."""
 
 
 class Session:
@@ -56,12 +56,13 @@ class Session:
         if str(case) not in running.prepared:
             case.prepare(running.broker, self._scale)
             running.prepared.add(str(case))
+        broker = replace(running.broker, name=name)
         shape = case.shape or str(case)
-        if shape not in running.warm:
+        if shape != WARMED_UP and (name, shape) not in running.warm:
             self.announce(f"{case}: {name}, unmeasured pass")
-            case.measure(running.broker, self._scale)
-            running.warm.add(shape)
-        yield running.broker
+            case.measure(broker, self._scale)
+            running.warm.add((name, shape))
+        yield broker
 
     @property
     def shared(self) -> list[Broker]:
@@ -69,13 +70,14 @@ class Session:
 
     def clean(self, case: Case, name: str) -> None:
         """Undo what was prepared."""
-        running = self._running.get((name, case.nodes))
+        running = self._running.get((SERVED_BY.get(name, name), case.nodes))
         if running is not None and str(case) in running.prepared:
+            running.prepared.discard(str(case))
             case.clean(running.broker, self._scale)
 
     def discard(self, case: Case, name: str) -> None:
         """After a failure, the next case gets a new one."""
-        running = self._running.pop((name, case.nodes), None)
+        running = self._running.pop((SERVED_BY.get(name, name), case.nodes), None)
         if running is not None:
             running.stack.close()
 
@@ -87,13 +89,14 @@ class Session:
 
     def _shared(self, name: str, nodes: int) -> _Running:
         """Clusters are not up beside others, which would have to share the memory and the cores with them."""
-        key = name, nodes
+        server = SERVED_BY.get(name, name)
+        key = server, nodes
         if key not in self._running:
             if any(others != nodes for _, others in self._running):
                 self.close()
-            self.announce(f"starting and warming up {name}")
+            self.announce(f"starting and warming up {server}")
             with contextlib.ExitStack() as stack:
-                broker = stack.enter_context(_start(name, nodes))
+                broker = stack.enter_context(_start(server, nodes))
                 if nodes == 1:
                     warm_up(broker, self._scale)
                 self._running[key] = _Running(broker, stack.pop_all())

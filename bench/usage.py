@@ -32,6 +32,27 @@ def cpu_seconds_of(pid: int) -> float:
     return sum(split_cpu_seconds_of(pid))
 
 
+def tree_cpu_seconds_of(pid: int) -> float:
+    """Of a process and all that descend from it, also of those that have ended and were waited for."""
+    parents: dict[int, list[int]] = {}
+    stats: dict[int, str] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:  # It has just ended.
+                continue
+            stats[int(entry.name)] = stat
+            parents.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry.name))
+    total, waiting = 0.0, [pid]
+    while waiting:
+        each = waiting.pop()
+        waiting += parents.get(each, [])
+        if each in stats:
+            total += sum(parse_cpu_seconds(stats[each], _TICKS)) + parse_children_seconds(stats[each], _TICKS)
+    return total
+
+
 def split_cpu_seconds_of(pid: int) -> tuple[float, float]:
     """User and system time."""
     return parse_cpu_seconds((Path("/proc") / str(pid) / "stat").read_text(), _TICKS)
@@ -44,6 +65,12 @@ def parse_cpu_seconds(stat: str, ticks: int) -> tuple[float, float]:
     """
     fields = stat.rpartition(")")[2].split()
     return int(fields[11]) / ticks, int(fields[12]) / ticks
+
+
+def parse_children_seconds(stat: str, ticks: int) -> float:
+    """The time of children that were waited for, fields 16 and 17."""
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[13]) + int(fields[14])) / ticks
 
 
 def parse_status(text: str) -> dict[str, int]:

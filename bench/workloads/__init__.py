@@ -15,6 +15,7 @@ from bench.workloads import (
     produce,
     requests,
     scaling,
+    spark,
     start,
 )
 
@@ -28,6 +29,7 @@ FAMILIES: dict[str, Callable[[Scale], list[Case]]] = {
     "librdkafka": librdkafka.cases,
     "fsync": fsync.cases,
     "scaling": scaling.cases,
+    "spark": spark.cases,
     "cluster": cluster.cases,
     "memory": memory.cases,
     "start": start.cases,

@@ -117,6 +117,10 @@ def test_a_whole_run_is_expected_to_take_less_than_an_hour() -> None:
     assert 20 * 60 < expected_seconds(cases, 3) < 60 * 60
 
 
+def test_spark_is_expected_to_take_some_minutes_of_its_own() -> None:
+    assert 3 * 60 < expected_seconds(FAMILIES["spark"](FULL), 3) < 10 * 60
+
+
 def test_every_bar_has_a_text_of_its_own() -> None:
     metrics = [m for make in FAMILIES.values() for case in make(FULL) for m in case.metrics]
     bars = {metric.bar for metric in metrics if metric.bar is not None}

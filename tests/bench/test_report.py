@@ -9,8 +9,22 @@ from rich.console import Console
 from bench import report
 from bench.charts import BAR_HEIGHT, TARGET, Group, bar_chart
 from bench.machine import Machine
-from bench.measurement import KAFKA, NULL, OTTLA, Measurement, Metric, Row, Unit, at_least, at_most, summarize
+from bench.measurement import (
+    CONNECTOR,
+    KAFKA,
+    NULL,
+    OTTLA,
+    TUNED_CONNECTOR,
+    Measurement,
+    Metric,
+    Row,
+    Unit,
+    at_least,
+    at_most,
+    summarize,
+)
 from bench.results import Results
+from bench.workloads import FAMILIES
 
 MACHINE = Machine("a processor", 2, 16.0, "Linux 6.1", "3.11.4", "17.0.1", "4.3.1", "0.1.0", "2.8.0", "2.8.1")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -84,13 +98,36 @@ def test_the_page_names_machine_and_bars_and_shows_its_plots(tmp_path: Path) -> 
     results.measurements += [
         Measurement(case.family, case.name, metric, broker, value) for broker, value in ((KAFKA, 5.0), (OTTLA, 0.5))
     ]
-    report.write(tmp_path, results)
+    [page_of_brokers] = report.pages_of(results)
+    assert report.whole_pages_of(results) == []
+    assert report.write(tmp_path, results, page_of_brokers) == tmp_path / "benchmarks.md"
     page = (tmp_path / "benchmarks.md").read_text()
     assert "| start to first acknowledged message | at most 1/8 | 0.10x | yes |" in page
     assert "Apache Kafka 4.3.1 on Java 17.0.1" in page
     assert f"| {case.name}: {metric} | s | 5.00 | 0.50 | 0.10x | at most 1/8 | yes |" in page
     assert [path.name for path in (tmp_path / "benchmarks").iterdir()] == ["start-s.svg"]
     assert "(benchmarks/start-s.svg)" in page
+
+
+def test_spark_has_a_page_of_its_own_that_a_run_of_its_family_completes(tmp_path: Path) -> None:
+    results = Results(MACHINE, ["spark"], 3, spark_rows=[1_000_000])
+    [page] = report.whole_pages_of(results)
+    assert report.pages_of(results) == [page]
+    values = {CONNECTOR: {"to its defaults": 600_000}, TUNED_CONNECTOR: {"to its tuned options": 1_200_000}}
+    values[OTTLA] = {"to its defaults": 1_200_000, "to its tuned options": 1_200_000}
+    results.measurements += [
+        Measurement("spark", "batch to noop, 1M rows", metric, side, value)
+        for side, measured in values.items()
+        for metric, value in measured.items()
+    ]
+    text = report.write(tmp_path, results, page).read_text()
+    case = "| batch to noop, 1M rows"
+    assert f"{case}: to its defaults | rows/s | 600 k (JVM connector) | 1,200 k | 2.00x | at least 1.5x | yes |" in text
+    assert f"{case}: to its tuned options | rows/s | 1,200 k (JVM connector, tuned) | 1,200 k | 1.00x |" in text
+    assert "| what | unit | JVM connector | Ottla |" in text
+    assert (tmp_path / "benchmarks-spark" / "spark-rows-s.svg").exists()
+    whole = Results(MACHINE, list(FAMILIES), 3)
+    assert [page.file for page in report.whole_pages_of(whole)] == ["benchmarks.md", "benchmarks-spark.md"]
 
 
 def _bars(chart: str) -> list[float]:

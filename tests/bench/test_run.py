@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from bench.brokers import Broker
+from bench.brokers import SERVED_BY, Broker
 from bench.case import Case, Scale
 from bench.machine import Machine
 from bench.measurement import NULL, NULL_FSYNC, Metric, Unit
@@ -72,6 +72,42 @@ def test_a_fresh_broker_for_every_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     run_cases(monkeypatch, [case("one", recorder, fresh=True)])
     assert len(recorder.pids) == 4
     assert not any(broker.directory.exists() for broker in recorder.brokers)
+
+
+class Client:
+    def __init__(self) -> None:
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_clients_that_are_compared_share_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SERVED_BY, "one client", NULL)
+    monkeypatch.setitem(SERVED_BY, "another", NULL)
+    recorder, client = Recorder(), Client()
+
+    def measure(broker: Broker, scale: Scale) -> Mapping[str, float]:
+        broker.clients[broker.name] = client
+        return recorder.measure(broker, scale)
+
+    prepared: list[str] = []
+    cleaned: list[str] = []
+    compared = Case(
+        "family",
+        "one",
+        (Metric("value", Unit.SECONDS, reference="one client"),),
+        measure,
+        ("one client", "another"),
+        prepare=lambda broker, scale: prepared.append(broker.name),
+        clean=lambda broker, scale: cleaned.append(broker.name),
+    )
+    results, _ = run_cases(monkeypatch, [compared])
+    assert recorder.passes == ["one client", "one client", "another", "another", "another", "one client"]
+    assert len(recorder.pids) == 1
+    assert prepared == cleaned == [NULL]
+    assert client.closed
+    assert {m.broker for m in results.measurements} == {"one client", "another"}
 
 
 def test_an_interrupt_ends_all_brokers_and_keeps_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch as AiokafkaBatch
@@ -139,7 +140,41 @@ def test_log_append_time_is_that_of_the_batch() -> None:
 def test_records_of_kilobytes_and_megabytes() -> None:
     records = [NewRecord(b"k" * size, bytes([size % 251]) * size) for size in (0, 63, 64, 8191, 8192, 1_100_000, 3)]
     log = bytes(build_batch(records)) + bytes(build_batch(records, base_offset=len(records), codec=Codec.ZSTD))
-    assert rows(decode(log)) == expected(log)
+    for many in (0, 10**9):
+        with patch.object(columns, "MANY_BATCHES", many):
+            assert rows(decode(log)) == expected(log)
+
+
+def test_lengths_of_one_and_two_bytes_are_walked_in_many_batches_at_once() -> None:
+    """Up to the longest record of which the length has two bytes: seven of its own bytes are not the value's."""
+    largest = (1 << 13) - 1 - 7
+    log = log_of([[NewRecord(None, bytes(size))] * 2 for size in (1, 55, 56, largest)], [Codec.NONE])
+    payloads, _ = read_stretch(log, 0, END)
+    counts = np.array([each.header.record_count for each in payloads])
+    data = np.frombuffer(log, np.uint8)
+    found = columns._walk_together(data, payloads, counts)
+    assert found is not None
+    assert found[1].tolist()[1::2] == [each.stop for each in payloads]
+    assert (found[1] - found[0]).max() == (1 << 13) - 1
+    longer, _ = read_stretch(log_of([[NewRecord(None, bytes(largest + 1))]], [Codec.NONE]), 0, END)
+    assert columns._walk_together(np.frombuffer(longer[0].buffer, np.uint8), longer, np.array([1])) is None
+
+
+def test_records_are_decoded_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "SLICE_ROWS", 2)
+    log = log_of([[NewRecord(b"k", b"v%d" % index) for index in range(5)]] * 2, [Codec.NONE])
+    payloads, _ = read_stretch(log, 0, END)
+    batches = list(ColumnDecoder(PARTITION, headers=True).decode(payloads, 1, 9))
+    assert [batch.num_rows for batch in batches] == [1, 2, 2, 2, 1]
+    assert rows(pa.Table.from_batches(batches)) == expected(log)[1:9]
+
+
+def test_offsets_that_fall_from_one_slice_to_the_next_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "SLICE_ROWS", 1)
+    log = log_of([[NewRecord(None, b"v")]] * 2, [Codec.NONE])
+    payloads, _ = read_stretch(log, 0, END)
+    with pytest.raises(InvalidBatch, match="offsets do not rise"):
+        list(ColumnDecoder(PARTITION).decode(payloads[::-1], 0, END))
 
 
 def test_large_stretches_are_decoded_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:

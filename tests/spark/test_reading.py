@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ottla.client.fetch import Fetched, Fetcher
 from ottla.model import TopicPartition
 from ottla.spark.bounds import BoundError
 from ottla.spark.data_loss import DataLoss
@@ -66,6 +67,25 @@ def test_records_far_larger_than_a_fetch(bootstrap: str) -> None:
     topics.fill(bootstrap, topic, [(0, b"x" * size) for size in sizes], **{"message.max.bytes": 12_000_000})
     rows = read(bootstrap, topic, **{"kafka.max.partition.fetch.bytes": "100000"})
     assert topics.digest(rows) == topics.digest(topics.consume(bootstrap, topic))
+
+
+def test_no_more_is_fetched_than_a_range_needs(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = topics.make_topic(bootstrap)
+    topics.fill(bootstrap, topic, [(0, b"x" * 2000)] * 3000, **{"batch.size": 16_000})
+    sizes: list[int] = []
+    attempt = Fetcher._attempt
+
+    async def watched(self: Fetcher, offset: int, max_bytes: int) -> Fetched:
+        fetched = await attempt(self, offset, max_bytes)
+        sizes.append(len(fetched.records))
+        return fetched
+
+    monkeypatch.setattr(Fetcher, "_attempt", watched)
+    options = topics.parsed(bootstrap, topic).read
+    wanted = OffsetRange(TopicPartition(topic, 0), 100, 1000)
+    assert sum(batch.num_rows for batch in read_range(wanted, options)) == 900
+    assert 900 * 2000 < sum(sizes) < 1200 * 2000
+    assert len(sizes) == 2
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])

@@ -26,7 +26,7 @@ _NAMED_FETCH = 12
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
     isolation: int = READ_UNCOMMITTED
-    max_bytes: int = 4 << 20
+    max_bytes: int = 8 << 20
     max_wait_ms: int = 500
     min_bytes: int = 1
 
@@ -60,37 +60,38 @@ class Fetcher:
         self._settings = settings
         self._pending: tuple[int, asyncio.Task[Fetched]] | None = None
 
-    def begin(self, offset: int) -> None:
-        """Send a fetch whose answer `fetch` will be asked for soon."""
+    def begin(self, offset: int, max_bytes: int | None = None) -> None:
+        """Send a fetch whose answer `fetch` will be asked for soon. Less than the settings allow can be asked for."""
         self.cancel()
-        self._pending = offset, asyncio.ensure_future(self._fetch(offset))
+        self._pending = offset, asyncio.ensure_future(self._fetch(offset, max_bytes or self._settings.max_bytes))
 
     def cancel(self) -> None:
         if self._pending is not None:
             self._pending[1].cancel()
             self._pending = None
 
-    async def fetch(self, offset: int) -> Fetched:
+    async def fetch(self, offset: int, max_bytes: int | None = None) -> Fetched:
         """What lies at an offset; empty when nothing does and none came for a while. Retries while leaders move."""
         if self._pending is not None and self._pending[0] == offset:
             (_, task), self._pending = self._pending, None
             return await task
         self.cancel()
-        return await self._fetch(offset)
+        return await self._fetch(offset, max_bytes or self._settings.max_bytes)
 
-    async def _fetch(self, offset: int) -> Fetched:
+    async def _fetch(self, offset: int, max_bytes: int) -> Fetched:
         name = self.topic_partition
-        return await self._client.retry(f"fetch of {name} at {offset}", lambda: self._attempt(offset), [name.topic])
+        what = f"fetch of {name} at {offset}"
+        return await self._client.retry(what, lambda: self._attempt(offset, max_bytes), [name.topic])
 
-    async def _attempt(self, offset: int) -> Fetched:
+    async def _attempt(self, offset: int, max_bytes: int) -> Fetched:
         topic, partition = self.topic_partition
         node_id = await self._client.leader(self.topic_partition)
         settings = self._settings
-        wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=settings.max_bytes)
+        wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
         request = FetchRequest(
             max_wait_ms=settings.max_wait_ms,
             min_bytes=settings.min_bytes,
-            max_bytes=settings.max_bytes,
+            max_bytes=max_bytes,
             isolation_level=settings.isolation,
             session_epoch=-1,
             topics=[FetchTopic(topic=topic, partitions=[wanted])],

@@ -23,8 +23,11 @@ from ottla.spark.headers import HEADERS_TYPE, headers_column
 from ottla.spark.varints import Bytes, Positions, Truncated, read_varints
 
 TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
-GROUP_BYTES = 4 << 20
+GROUP_BYTES = 8 << 20
 """Batches are decoded together up to this size. Keys and values of one group never need more than 31 bits."""
+
+SLICE_ROWS = 8192
+"""Records are decoded so many at a time, that what was read of them is still in the processor's cache."""
 
 MANY_BATCHES = 100
 """From so many batches on, walking all of them at once is faster than one after the other."""
@@ -42,19 +45,31 @@ SCHEMA = pa.schema(_FIELDS)
 SCHEMA_WITH_HEADERS = pa.schema([*_FIELDS, pa.field("headers", HEADERS_TYPE)])
 
 _LONGEST_VARINT = 10
+_TWO_BYTES_REACH = 2 + (1 << 13) - 1
+"""How far the next record can be when a length has at most two bytes."""
+
+_BYTES = np.arange(256)
+_LENGTH_BYTES = 1 + (_BYTES >> 7)
+_FIRST_BYTE_ADDS = np.where(_BYTES & 1, 2 * _TWO_BYTES_REACH, _LENGTH_BYTES + ((_BYTES & 0x7F) >> 1))
+_SECOND_BYTE_TIMES = (_BYTES >> 7) << 6
+"""The next record is so far away as these say for the two bytes of a length. What a negative length or one of three
+bytes gives is beyond the reach."""
 _MICROSECONDS = 1000
 _MAX_MILLISECONDS = (2**63 - 1) // _MICROSECONDS
 
 
 @dataclass(slots=True)
 class _Group:
-    """Records in one buffer: where each begins and ends, and of which batch it is."""
+    """Records in one buffer: where each begins and ends, and of which batch it is; and what is said of the batches."""
 
     data: Bytes
     starts: Positions
     ends: Positions
     batch: Positions
-    payloads: Sequence[Payload]
+    base_offsets: Positions
+    base_timestamps: Positions
+    max_timestamps: Positions
+    append_time: Nulls
 
 
 class ColumnDecoder:
@@ -70,32 +85,40 @@ class ColumnDecoder:
         """The records with offsets from `start` up to `end`. Raises InvalidBatch for records that are malformed."""
         for chosen in _groups(payloads):
             try:
-                batch = self._decode(_locate(chosen), start, end)
+                yield from self._decode_group(_locate(chosen), start, end)
             except Truncated as error:
                 raise InvalidBatch(ErrorCode.INVALID_RECORD, str(error)) from None
-            if batch.num_rows:
-                yield batch
 
-    def _decode(self, group: _Group, start: int, end: int) -> pa.RecordBatch:
-        data, base = group.data, group.payloads
-        deltas, at = read_varints(data, group.starts + 1)
-        offset_deltas, at = read_varints(data, at)
-        offsets = np.array([each.header.base_offset for each in base], np.int64)[group.batch] + offset_deltas
-        if offsets.size > 1 and not (offsets[1:] > offsets[:-1]).all():
-            raise InvalidBatch(ErrorCode.INVALID_RECORD, "offsets do not rise")
-        first, last = np.searchsorted(offsets, [start, end])
-        wanted = slice(first, last)
-        at, ends, batch = at[wanted], group.ends[wanted], group.batch[wanted]
+    def _decode_group(self, group: _Group, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        before = -1
+        for first in range(0, len(group.starts), SLICE_ROWS):
+            rows = slice(first, first + SLICE_ROWS)
+            deltas, at = read_varints(group.data, group.starts[rows] + 1)
+            offset_deltas, at = read_varints(group.data, at)
+            offsets = group.base_offsets[group.batch[rows]] + offset_deltas
+            if offsets[0] <= before or not (offsets[1:] > offsets[:-1]).all():
+                raise InvalidBatch(ErrorCode.INVALID_RECORD, "offsets do not rise")
+            before = int(offsets[-1])
+            low, high = np.searchsorted(offsets, [start, end])
+            if low < high:
+                wanted = slice(first + low, first + high)
+                yield self._batch(group, wanted, offsets[low:high], deltas[low:high], at[low:high])
+
+    def _batch(
+        self, group: _Group, rows: slice, offsets: Positions, deltas: Positions, at: Positions
+    ) -> pa.RecordBatch:
+        """`at` is where the keys of the rows begin, with their lengths."""
+        data, ends, batch = group.data, group.ends[rows], group.batch[rows]
         key, value, at = _keys_and_values(data, at, ends)
         topics, partitions = self._constant(len(at))
-        append_time = np.array([each.header.log_append_time for each in base], np.bool_)[batch]
+        append_time = group.append_time[batch]
         columns = [
             key,
             value,
             topics,
             partitions,
-            pa.array(offsets[wanted]),
-            pa.array(_timestamps(base, batch, deltas[wanted], append_time)).view(TIMESTAMP_TYPE),
+            pa.array(offsets),
+            pa.array(_timestamps(group, batch, deltas, append_time)).view(TIMESTAMP_TYPE),
             pa.array(append_time.astype(np.int32)),
         ]
         if self._headers:
@@ -142,17 +165,19 @@ def _locate(payloads: Sequence[Payload]) -> _Group:
         raise InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, f"a batch has more than {EXPANSION_LIMIT} bytes")
     counts = _counts(payloads)
     data = np.frombuffer(buffer, np.uint8)
-    if counts.sum() >= MANY_BATCHES * counts.max():
-        starts = _walk_together(data, payloads, counts)
-    else:
-        starts = np.array(list(chain.from_iterable(_walk(buffer, each) for each in payloads)), np.int64)
+    bodies, ends = _walk(data, buffer, payloads, counts)
     batch = np.repeat(np.arange(len(payloads)), counts)
-    lengths, bodies = read_varints(data, starts)
-    ends = np.append(starts[1:], 0)
-    ends[np.cumsum(counts) - 1] = [each.stop for each in payloads]
-    if (lengths < 0).any() or (bodies + lengths != ends).any():
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "records do not fill their batch")
-    return _Group(data, bodies, ends, batch, payloads)
+    headers = [each.header for each in payloads]
+    return _Group(
+        data,
+        bodies,
+        ends,
+        batch,
+        np.array([header.base_offset for header in headers], np.int64),
+        np.array([header.base_timestamp for header in headers], np.int64),
+        np.array([header.max_timestamp for header in headers], np.int64),
+        np.array([header.log_append_time for header in headers], np.bool_),
+    )
 
 
 def _counts(payloads: Sequence[Payload]) -> Positions:
@@ -164,7 +189,22 @@ def _counts(payloads: Sequence[Payload]) -> Positions:
     return np.array([each.header.record_count for each in payloads], np.int64)
 
 
-def _walk(buffer: Buffer, payload: Payload) -> list[int]:
+def _walk(data: Bytes, buffer: Buffer, payloads: Sequence[Payload], counts: Positions) -> tuple[Positions, Positions]:
+    """Where each record begins, after its length, and where it ends."""
+    if counts.sum() >= MANY_BATCHES * counts.max():
+        found = _walk_together(data, payloads, counts)
+        if found is not None:
+            return found
+    starts = np.array(list(chain.from_iterable(_walk_one(buffer, each) for each in payloads)), np.int64)
+    lengths, bodies = read_varints(data, starts)
+    ends = np.append(starts[1:], 0)
+    ends[np.cumsum(counts) - 1] = [each.stop for each in payloads]
+    if (lengths < 0).any() or (bodies + lengths != ends).any():
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "records do not fill their batch")
+    return bodies, ends
+
+
+def _walk_one(buffer: Buffer, payload: Payload) -> list[int]:
     """Where each record begins. A length is read as if it were not negative: that is checked for all at once."""
     position = payload.start
     positions: list[int] = []
@@ -185,20 +225,36 @@ def _walk(buffer: Buffer, payload: Payload) -> list[int]:
     return positions
 
 
-def _walk_together(data: Bytes, payloads: Sequence[Payload], counts: Positions) -> Positions:
-    """The same for many batches: the first record of each at once, then the second of those that have one, ..."""
+def _walk_together(data: Bytes, payloads: Sequence[Payload], counts: Positions) -> tuple[Positions, Positions] | None:
+    """The same for many batches: the first record of each at once, then the second of those that have one, ...
+
+    Only for lengths of one or two bytes. None when there are others, or when records do not fill their batch.
+    """
     order = np.argsort(-counts, kind="stable")
     slots = (np.cumsum(counts) - counts)[order]
     at = np.array([each.start for each in payloads], np.int64)[order]
-    rising = counts[order][::-1]
-    positions = np.empty(int(counts.sum()), np.int64)
-    for step in range(int(rising[-1])):
-        active = len(rising) - int(np.searchsorted(rising, step, side="right"))
-        at = at[:active]
-        positions[slots[:active] + step] = at
-        lengths, after = read_varints(data, at)
-        at = after + np.abs(lengths)
-    return positions
+    longest = np.zeros(len(payloads), np.int64)
+    bodies = np.empty(int(counts.sum()), np.int64)
+    ends = np.empty_like(bodies)
+    steps = np.arange(int(counts.max()))
+    active = len(counts) - np.searchsorted(counts[order][::-1], steps, side="right")
+    try:
+        for step, lanes in enumerate(active.tolist()):
+            at = at[:lanes]
+            first = data.take(at)
+            size = _FIRST_BYTE_ADDS.take(first)
+            size += _SECOND_BYTE_TIMES.take(first) * data.take(at + 1)
+            np.maximum(longest[:lanes], size, out=longest[:lanes])
+            places = slots[:lanes] + step
+            bodies[places] = at + _LENGTH_BYTES.take(first)
+            at = at + size
+            ends[places] = at
+    except IndexError:
+        return None
+    stops = ends[np.cumsum(counts) - 1]
+    if longest.max() > _TWO_BYTES_REACH or (stops != [each.stop for each in payloads]).any():
+        return None
+    return bodies, ends
 
 
 def _keys_and_values(data: Bytes, at: Positions, ends: Positions) -> tuple[pa.Array, pa.Array, Positions]:
@@ -217,12 +273,11 @@ def _keys_and_values(data: Bytes, at: Positions, ends: Positions) -> tuple[pa.Ar
     return key, value, value_stops
 
 
-def _timestamps(payloads: Sequence[Payload], batch: Positions, deltas: Positions, append_time: Nulls) -> Positions:
+def _timestamps(group: _Group, batch: Positions, deltas: Positions, append_time: Nulls) -> Positions:
     """In microseconds, as Spark has them."""
-    base = np.array([each.header.base_timestamp for each in payloads], np.int64)[batch] + deltas
+    base = group.base_timestamps[batch] + deltas
     if append_time.any():
-        latest = np.array([each.header.max_timestamp for each in payloads], np.int64)[batch]
-        base = np.where(append_time, latest, base)
+        base = np.where(append_time, group.max_timestamps[batch], base)
     if (np.abs(base) > _MAX_MILLISECONDS).any():
         raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "a timestamp does not fit in 64 bits of microseconds")
     return base * _MICROSECONDS

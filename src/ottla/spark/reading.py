@@ -18,6 +18,11 @@ from ottla.spark.options import ReadOptions
 from ottla.spark.ranges import OffsetRange
 from ottla.spark.session import Session
 
+_USUAL_BYTES = 1024
+"""Of a record, until some were seen."""
+_SPARE_BYTES = 64 << 10
+"""So that the last batch of a range is not cut off because its records are larger than those before."""
+
 
 def read_range(wanted: OffsetRange, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """The records of a range. Raises DataLoss when the log no longer has all of it, unless that is allowed."""
@@ -46,11 +51,12 @@ class _RangeReader:
         self._wanted = wanted
         self._options = options
         self._deadline = time.monotonic() + options.poll_timeout
+        self._bytes_per_offset: float = _USUAL_BYTES
 
     async def next(self) -> Fetched | None:
         """Batches from the position on, which moves behind them. None when there are none yet, or not any more."""
         try:
-            fetched = await self._fetcher.fetch(self.position)
+            fetched = await self._fetcher.fetch(self.position, self._bytes_wanted())
         except OffsetOutOfRange:
             await self._skip_what_is_lost()
             return None
@@ -63,12 +69,18 @@ class _RangeReader:
                 )
             self._check_deadline(fetched)
             return None
+        self._bytes_per_offset = len(fetched.records) / (position - self.position)
         self.position = position
         self._deadline = time.monotonic() + self._options.poll_timeout
         if position < self._wanted.end:
-            self._fetcher.begin(position)
+            self._fetcher.begin(position, self._bytes_wanted())
             await asyncio.sleep(0)
         return fetched
+
+    def _bytes_wanted(self) -> int:
+        """For the rest of the range, going by what was fetched last: more would be fetched in vain."""
+        rest = int((self._wanted.end - self.position) * self._bytes_per_offset) + _SPARE_BYTES
+        return min(rest, self._options.fetch.max_bytes)
 
     def _check_deadline(self, fetched: Fetched) -> None:
         """A log that ends before the range does has perhaps lost its end, or never had one."""

@@ -1,0 +1,144 @@
+"""The process behind `bench.spark`: jobs come as lines of JSON, and so do the answers."""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.spark import Job
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+CONFIG = {
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+}
+"""Nothing that makes a query faster or slower: Spark's defaults are what is measured."""
+
+_QUERY_TIMEOUT = 60.0
+_BOOKS_TIMEOUT = 10.0
+
+
+Count = Callable[[], int]
+"""Asked when the time is over: how many rows were read."""
+
+
+class Jobs:
+    def __init__(self, spark: "SparkSession", directory: Path) -> None:
+        self._spark = spark
+        self._directory = directory
+        self._query: StreamingQuery | None = None
+        self._group = 0
+
+    def run(self, job: Job) -> dict[str, float]:
+        began = time.perf_counter()
+        count = getattr(self, f"_{job.kind}")(job)
+        seconds = time.perf_counter() - began
+        return {"rows": count(), "seconds": seconds}
+
+    def _noop(self, job: Job) -> Count:
+        """The sink does not say how many rows it got, but the tasks know how many they read."""
+        self._group += 1
+        self._spark.sparkContext.setJobGroup(f"noop-{self._group}", "batch to noop")
+        self._table(job).write.format("noop").mode("overwrite").save()
+        return partial(self._rows_read, f"noop-{self._group}")
+
+    def _parquet(self, job: Job) -> Count:
+        query = self._write(job, "parquet", {"path": str(self._directory / "table")}, availableNow=True)
+        query.awaitTermination()
+        return partial(_rows_of, query)
+
+    def _start(self, job: Job) -> Count:
+        """A query from topic to topic that runs until it is stopped. Back when it has looked for records once."""
+        self._query = self._write(job, job.source, dict(job.sink_options), processingTime="0 seconds")
+        deadline = time.monotonic() + _QUERY_TIMEOUT
+        while not self._query.recentProgress and self._query.isActive and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return partial(_rows_of, self._query)
+
+    def _stop(self, job: Job) -> Count:
+        assert self._query is not None
+        self._query.stop()
+        if error := self._query.exception():
+            raise error
+        return partial(_rows_of, self._query)
+
+    def _rows_read(self, group: str) -> int:
+        """Spark's books lag behind a little."""
+        context: Any = self._spark.sparkContext
+        tracker, books = context.statusTracker(), context._jsc.sc().statusStore()
+        jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(group)]
+        deadline = time.monotonic() + _BOOKS_TIMEOUT
+        while True:
+            stages = [books.lastStageAttempt(stage) for job in jobs for stage in job.stageIds]
+            if all(stage.status().toString() == "COMPLETE" for stage in stages) or time.monotonic() > deadline:
+                return sum(int(stage.inputRecords()) for stage in stages)
+            time.sleep(0.01)
+
+    def _table(self, job: Job) -> "DataFrame":
+        return self._spark.read.format(job.source).options(**job.options).load()
+
+    def _write(self, job: Job, sink: str, options: dict[str, str], **trigger: Any) -> "StreamingQuery":
+        """With a directory and a checkpoint that are new."""
+        frame = self._spark.readStream.format(job.source).options(**job.options).load()
+        if job.kind == "start":
+            frame = frame.select("key", "value")
+        checkpoint = str(self._directory / "checkpoint")
+        return (
+            frame.writeStream.format(sink).options(**options, checkpointLocation=checkpoint).trigger(**trigger).start()
+        )
+
+    def clean(self) -> None:
+        if self._query is None or not self._query.isActive:
+            for name in ("table", "checkpoint"):
+                shutil.rmtree(self._directory / name, ignore_errors=True)
+
+
+def _rows_of(query: "StreamingQuery") -> int:
+    return sum(progress["numInputRows"] for progress in query.recentProgress)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--directory", type=Path, required=True)
+    parser.add_argument("--jars", default="")
+    arguments = parser.parse_args()
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # What Spark and its Java print is no answer.
+    jobs = Jobs(_session(arguments.directory, arguments.jars), arguments.directory)
+    print("{}", file=answers)
+    for line in sys.stdin:
+        try:
+            answer: dict[str, Any] = jobs.run(Job(**json.loads(line)))
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), file=answers)
+        jobs.clean()
+
+
+def _session(directory: Path, jars: str) -> "SparkSession":
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder
+    builder = builder.master("local[*]").appName("ottla-bench")
+    settings = {**CONFIG, "spark.local.dir": str(directory), "spark.sql.warehouse.dir": str(directory / "warehouse")}
+    for key, value in {**settings, **({"spark.jars": jars} if jars else {})}.items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    return session
+
+
+if __name__ == "__main__":
+    main()
