@@ -1,6 +1,6 @@
 import pytest
 
-from ottla.cluster.elections import ElectionType, elect_leader
+from ottla.cluster.elections import ElectionType, elect_leader, elect_leaders, restore_preferred
 from ottla.cluster.topics import create_topic
 from ottla.cluster.znodes import NO_LEADER, PartitionStateZnode, TopicZnode, encode_partition_state, encode_topic
 from ottla.errors import ErrorCode, KafkaError
@@ -78,3 +78,27 @@ def test_a_partition_that_never_had_a_leader_gets_its_state() -> None:
     cluster.do(ops)
     assert cluster.image.partition("t", 0) == elected
     assert (elected.leader, elected.leader_epoch, elected.version) == (1, 0, 0)
+
+
+def test_many_elections_are_one_change() -> None:
+    cluster = cluster_with(leader=2, isr=(1, 2, 3))
+    cluster.do(create_topic(cluster.image, "u", assignment={0: [1]}, random_bytes=cluster.random.randbytes)[0])
+    other, absent = TopicPartition("u", 0), TopicPartition("x", 0)
+    ops, refused = elect_leaders(cluster.image, [PARTITION, other, absent, PARTITION], ElectionType.PREFERRED)
+    cluster.do(ops)
+    state = cluster.image.partition("t", 0)
+    assert state is not None
+    assert (state.leader, state.leader_epoch) == (1, 6)
+    assert {key: error.code for key, error in refused.items()} == {
+        other: ErrorCode.ELECTION_NOT_NEEDED,
+        absent: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert elect_leaders(cluster.image, [PARTITION], ElectionType.PREFERRED)[0] == []
+
+
+def test_leadership_goes_back_to_who_is_alive_and_in_sync() -> None:
+    [(partition, state)] = restore_preferred(cluster_with(leader=2, isr=(1, 2)).image)
+    assert (partition, state.leader, state.leader_epoch, state.isr) == (PARTITION, 1, 6, (1, 2))
+    assert restore_preferred(cluster_with(leader=1, isr=(1, 2)).image) == []
+    assert restore_preferred(cluster_with(leader=2, isr=(2, 3)).image) == []
+    assert restore_preferred(cluster_with(leader=2, isr=(1, 2), dead=(1,)).image) == []

@@ -342,8 +342,9 @@ async def test_more_partitions_and_elections_reach_the_image() -> None:
     assert len(one.controller.image.topics["clicks"].partitions) == 3
     with expect(ErrorCode.INVALID_PARTITIONS):
         await one.controller.create_partitions("clicks", 3, None)
-    with expect(ErrorCode.ELECTION_NOT_NEEDED):
-        await one.controller.elect_leader(TopicPartition("clicks", 0), ElectionType.PREFERRED)
+    partition = TopicPartition("clicks", 0)
+    refused = await one.controller.elect_leaders([partition, partition], ElectionType.PREFERRED)
+    assert {key: error.code for key, error in refused.items()} == {partition: ErrorCode.ELECTION_NOT_NEEDED}
 
 
 # Logs that were there before

@@ -1,5 +1,6 @@
 """Decisions about who leads a partition, asked for by an operator (ElectLeaders, KIP-183 and KIP-460)."""
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 from ottla.cluster import znodes
@@ -17,6 +18,22 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
+def elect_leaders(
+    image: ClusterImage, partitions: Iterable[TopicPartition], election: ElectionType
+) -> tuple[list[Op], dict[TopicPartition, KafkaError]]:
+    """New leaders for all partitions that can have one, in one go, and why the others cannot."""
+    ops: list[Op] = []
+    refused: dict[TopicPartition, KafkaError] = {}
+    for topic_partition in dict.fromkeys(partitions):
+        try:
+            [fence, write], _ = elect_leader(image, topic_partition, election)
+        except KafkaError as error:
+            refused[topic_partition] = error
+        else:
+            ops += [write] if ops else [fence, write]
+    return ops, refused
+
+
 def elect_leader(
     image: ClusterImage, topic_partition: TopicPartition, election: ElectionType
 ) -> tuple[list[Op], PartitionState]:
@@ -27,17 +44,27 @@ def elect_leader(
         leader, isr = _preferred(image, topic_partition, state), state.isr
     else:
         leader, isr = _unclean(image, topic_partition, state)
-    elected = state._replace(
-        leader=leader,
-        leader_epoch=state.leader_epoch + 1,
-        isr=isr,
-        controller_epoch=image.controller_epoch,
-        version=state.version + 1,
-    )
+    elected = _led(image, state, leader, isr)._replace(version=state.version + 1)
     path = znodes.partition_state_path(*topic_partition)
     data = encode_state(elected)
     write = Create(path, data) if state.version == NO_VERSION else Set(path, data, state.version)
     return [controller_fence(image), write], elected
+
+
+def restore_preferred(image: ClusterImage) -> list[tuple[TopicPartition, PartitionState]]:
+    """The partitions that another replica leads than the one which should, although that one is alive and in sync."""
+    return [
+        (TopicPartition(topic.name, state.partition), _led(image, state, preferred, state.isr))
+        for topic in image.topics.values()
+        for state in topic.partitions
+        if state.leader != (preferred := state.replicas[0]) and preferred in state.isr and preferred in image.brokers
+    ]
+
+
+def _led(image: ClusterImage, state: PartitionState, leader: int, isr: tuple[int, ...]) -> PartitionState:
+    return state._replace(
+        leader=leader, leader_epoch=state.leader_epoch + 1, isr=isr, controller_epoch=image.controller_epoch
+    )
 
 
 def _preferred(image: ClusterImage, topic_partition: TopicPartition, state: PartitionState) -> int:

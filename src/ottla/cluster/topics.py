@@ -67,7 +67,7 @@ def create_topic(
     fence = controller_fence(image)
     states = tuple(_new_partition(image, partition, ids) for partition, ids in enumerate(replicas))
     topic = TopicState(name, topic_id, states, version=0)
-    ops: list[Op] = [fence, Create(znodes.topic_path(name), znodes.encode_topic(_topic_znode(topic)))]
+    ops: list[Op] = [fence, Create(znodes.topic_path(name), znodes.encode_topic(topic_znode(topic)))]
     ops += _create_states(name, states)
     ops.append(Put(znodes.config_path(EntityType.TOPIC, name), znodes.encode_config(configs or {})))
     return ops, topic
@@ -89,10 +89,11 @@ def create_partitions(
         )
     added = count - present
     _check_not_too_many(added)
-    factor = len(topic.partitions[0].replicas)
+    first = topic.partitions[0]
+    factor = len([replica for replica in first.replicas if replica not in first.removing_replicas])
     if assignment is None:
         brokers = _enough_brokers(image, factor)
-        start = start_after(brokers, topic.partitions[0].replicas[0])
+        start = start_after(brokers, first.replicas[0])
         replicas = assign_replicas(brokers, added, factor, start, first_partition=present)
     else:
         if len(assignment) != added:
@@ -101,14 +102,14 @@ def create_partitions(
                 f"{added} partition(s) are to be added to {name!r}, but {len(assignment)} assignment(s) are given.",
             )
         replicas = [
-            _checked_replicas(image, partition, ids, factor) for partition, ids in enumerate(assignment, start=present)
+            check_replicas(image, partition, ids, factor) for partition, ids in enumerate(assignment, start=present)
         ]
     fence = controller_fence(image)
     states = tuple(_new_partition(image, partition, ids) for partition, ids in enumerate(replicas, start=present))
     grown = topic._replace(partitions=topic.partitions + states, version=topic.version + 1)
     ops: list[Op] = [
         fence,
-        Set(znodes.topic_path(name), znodes.encode_topic(_topic_znode(grown)), topic.version),
+        Set(znodes.topic_path(name), znodes.encode_topic(topic_znode(grown)), topic.version),
         *_create_states(name, states),
     ]
     return ops, grown
@@ -179,10 +180,13 @@ def _checked_new_assignment(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Assigned partitions must be numbered from 0 without gaps."
         )
     factor = len(assignment[0])
-    return [_checked_replicas(image, partition, assignment[partition], factor) for partition in range(len(assignment))]
+    return [check_replicas(image, partition, assignment[partition], factor) for partition in range(len(assignment))]
 
 
-def _checked_replicas(image: ClusterImage, partition: int, replicas: Sequence[int], factor: int) -> tuple[int, ...]:
+def check_replicas(
+    image: ClusterImage, partition: int, replicas: Sequence[int], factor: int | None = None
+) -> tuple[int, ...]:
+    """Replicas that somebody chose. Without a `factor` there may be any number of them."""
     problem = None
     if not replicas:
         problem = "no replicas"
@@ -190,7 +194,7 @@ def _checked_replicas(image: ClusterImage, partition: int, replicas: Sequence[in
         problem = "the same broker twice"
     elif unknown := [broker_id for broker_id in replicas if broker_id not in image.brokers]:
         problem = f"broker {unknown[0]}, which is not available"
-    elif len(replicas) != factor:
+    elif factor is not None and len(replicas) != factor:
         problem = f"{len(replicas)} replicas while the other partitions have {factor}"
     if problem is not None:
         raise KafkaError(
@@ -216,7 +220,7 @@ def _new_partition(image: ClusterImage, partition: int, replicas: tuple[int, ...
     return PartitionState(partition, replicas[0], 0, replicas, replicas, (), (), image.controller_epoch, version=0)
 
 
-def _topic_znode(topic: TopicState) -> TopicZnode:
+def topic_znode(topic: TopicState) -> TopicZnode:
     return TopicZnode(
         topic.topic_id,
         {state.partition: state.replicas for state in topic.partitions},

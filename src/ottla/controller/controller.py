@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, TypeVar
 from ottla.cluster import topics
 from ottla.cluster.adoption import adopt_topics, begin_new_epochs
 from ottla.cluster.configs import replace_configs
-from ottla.cluster.elections import ElectionType, elect_leader
+from ottla.cluster.elections import ElectionType, elect_leaders
 from ottla.cluster.failover import MAX_STATES_IN_COMMIT
 from ottla.cluster.image import IMAGE_PREFIXES, ClusterImage, Entity, TopicState
+from ottla.cluster.reassignment import Refusals, Targets, alter_reassignments
 from ottla.cluster.znodes import (
     InvalidZnodeError,
     PartitionStateZnode,
@@ -24,7 +25,7 @@ from ottla.cluster.znodes import (
     partition_state_path,
 )
 from ottla.config.definition import ConfigError
-from ottla.config.topic import validate_topic_overrides
+from ottla.config.topic import topic_config, validate_topic_overrides
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicId, TopicPartition
 from ottla.store.interface import Op, Set, Store, StoreConflictError, StoreError
@@ -228,8 +229,44 @@ class Controller:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
         await self._refresh_quietly()
 
-    async def elect_leader(self, topic_partition: TopicPartition, election: ElectionType) -> None:
-        await self._decide(lambda image: elect_leader(image, topic_partition, election))
+    async def elect_leaders(
+        self, partitions: Sequence[TopicPartition], election: ElectionType
+    ) -> dict[TopicPartition, KafkaError]:
+        """Give partitions new leaders; returns why some of them get none."""
+        refused: dict[TopicPartition, KafkaError] = {}
+        for start in range(0, len(partitions), MAX_STATES_IN_COMMIT):
+            refused |= await self._elect_some(partitions[start : start + MAX_STATES_IN_COMMIT], election)
+        return refused
+
+    async def _elect_some(
+        self, partitions: Sequence[TopicPartition], election: ElectionType
+    ) -> dict[TopicPartition, KafkaError]:
+        return await self._decide(lambda image: elect_leaders(image, partitions, election))
+
+    async def alter_reassignments(self, name: str, targets: Targets, *, allow_factor_change: bool) -> Refusals:
+        """Begin, change or cancel the moves of a topic's partitions; returns why some of them are refused."""
+        refused: Refusals = {}
+        partitions = list(targets)
+        for start in range(0, len(partitions), MAX_STATES_IN_COMMIT):
+            some = {partition: targets[partition] for partition in partitions[start : start + MAX_STATES_IN_COMMIT]}
+            refused |= await self._alter_some_reassignments(name, some, allow_factor_change)
+        return refused
+
+    async def _alter_some_reassignments(self, name: str, targets: Targets, allow_factor_change: bool) -> Refusals:
+        def decide(image: ClusterImage) -> tuple[list[Op], Refusals]:
+            return alter_reassignments(
+                image,
+                name,
+                targets,
+                allow_factor_change=allow_factor_change,
+                allows_unclean=self.allows_unclean(name),
+            )
+
+        return await self._decide(decide)
+
+    def allows_unclean(self, topic: str) -> bool:
+        """Whether a replica that is not in sync may lead the topic's partitions if there is no other."""
+        return topic_config(self.config, self.image.topic_config(topic)).unclean_leader_election_enable
 
     async def adopt_topics(self, found: Mapping[str, tuple[TopicId, int, int]]) -> None:
         """Take over the topics of logs that were there before the store was."""
@@ -267,7 +304,7 @@ class Controller:
         attempts = 0
         while True:
             ops, result = decision(self.image)
-            if not commit:
+            if not commit or not ops:
                 return result
             try:
                 await self._store.commit(ops)

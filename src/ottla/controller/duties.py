@@ -1,5 +1,5 @@
 """What nobody has to ask for: every broker wants the controller's seat when it is free, and whoever has it sees to it
-that partitions have leaders.
+that partitions have leaders, that those which move arrive, and that leadership goes back to the preferred replicas.
 
 All of it is level-triggered: it looks at the cluster as it is, decides what should be different, and writes that if the
 cluster is still the one it looked at.
@@ -11,20 +11,21 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.cluster.elections import restore_preferred
 from ottla.cluster.failover import commits, lead_without
 from ottla.cluster.image import NO_CONTROLLER
-from ottla.config.topic import topic_config
+from ottla.cluster.reassignment import complete_reassignments
 from ottla.controller.membership import seek_controller_seat
 from ottla.store.interface import StoreConflictError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from ottla.cluster.image import ClusterImage
     from ottla.config.broker import BrokerConfig
     from ottla.controller.controller import Controller
-    from ottla.env.clock import Clock
-    from ottla.store.interface import Store
+    from ottla.env.clock import Clock, Timer
+    from ottla.store.interface import Op, Store
 
 log = logging.getLogger("ottla.controller")
 
@@ -38,19 +39,35 @@ class ControllerDuties:
         self._store = store
         self._clock = clock
         self._due = False
+        self._balance_due = False
+        self._balance_timer: Timer | None = None
         self._working: asyncio.Task[None] | None = None
         self._stopped = False
 
     def start(self) -> None:
         self._controller.subscribe(self._apply)
+        self._schedule_balance()
 
     def stop(self) -> None:
         self._stopped = True
+        if self._balance_timer is not None:
+            self._balance_timer.cancel()
         if self._working is not None:
             self._working.cancel()
 
     def _apply(self, image: ClusterImage, config: BrokerConfig) -> None:
         if image.controller_id in (NO_CONTROLLER, self._broker_id):
+            self._look()
+
+    def _schedule_balance(self) -> None:
+        seconds = self._controller.config.integer("leader.imbalance.check.interval.seconds")
+        self._balance_timer = self._clock.call_later(seconds, self._balance)
+
+    def _balance(self) -> None:
+        self._schedule_balance()
+        enabled = self._controller.config.boolean("auto.leader.rebalance.enable")
+        if enabled and self._controller.image.controller_id == self._broker_id:
+            self._balance_due = True
             self._look()
 
     def _look(self) -> None:
@@ -65,27 +82,42 @@ class ControllerDuties:
                 if self._controller.image.controller_id == NO_CONTROLLER:
                     await seek_controller_seat(self._controller, self._store, self._broker_id, self._clock)
                 if self._controller.image.controller_id == self._broker_id:
-                    await self.elect_leaders()
+                    await self._look_after_cluster()
             except StoreError as error:
                 log.error("the cluster cannot be looked after, which will be tried again: %s", error)
                 self._clock.call_later(_TRY_AGAIN_SECONDS, self._look)
 
+    async def _look_after_cluster(self) -> None:
+        await self.elect_leaders()
+        await self._bring_about(complete_reassignments, "reassignments were completed")
+        if self._balance_due:
+            self._balance_due = False
+            await self._bring_about(_balance_leaders, "preferred leaders were restored")
+
     async def elect_leaders(self, stopping: Collection[int] = ()) -> None:
         """Have every partition led that can be; with `stopping`, by others than these brokers. Raises StoreError."""
-        while True:
-            controller = self._controller
-            changes = lead_without(controller.image, self._allows_unclean, stopping)
-            if not changes:
-                return
-            try:
-                for ops in commits(controller.image, changes):
-                    await self._store.commit(ops)
-            except StoreConflictError:
-                log.debug("the cluster changed while leaders were elected; looking again")
-            else:
-                log.info("%d partitions have another leader or other in-sync replicas", len(changes))
-            await controller.refresh()
 
-    def _allows_unclean(self, topic: str) -> bool:
-        overrides = self._controller.image.topic_config(topic)
-        return topic_config(self._controller.config, overrides).unclean_leader_election_enable
+        def decide(image: ClusterImage) -> Iterable[list[Op]]:
+            return commits(image, lead_without(image, self._controller.allows_unclean, stopping))
+
+        await self._bring_about(decide, "partitions have other leaders or other in-sync replicas")
+
+    async def _bring_about(self, decide: Callable[[ClusterImage], Iterable[list[Op]]], what: str) -> None:
+        """Decide and write until there is nothing left to decide."""
+        while True:
+            try:
+                written = 0
+                for ops in decide(self._controller.image):
+                    await self._store.commit(ops)
+                    written += 1
+                if not written:
+                    return
+            except StoreConflictError:
+                log.debug("the cluster changed while it was looked after; looking again")
+            else:
+                log.info("%s", what)
+            await self._controller.refresh()
+
+
+def _balance_leaders(image: ClusterImage) -> Iterable[list[Op]]:
+    return commits(image, restore_preferred(image))

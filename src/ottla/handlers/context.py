@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from ottla.config.broker import BrokerConfig
     from ottla.controller.controller import Controller
+    from ottla.controller.peers import Peers
     from ottla.coordinator.groups import GroupCoordinator
     from ottla.coordinator.markers import Markers
     from ottla.coordinator.producer_ids import ProducerIds
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from ottla.env.clock import Clock
     from ottla.env.network import Address, Part
     from ottla.replication.fetch_sessions import FetchSessions
+    from ottla.replication.moving import LogMoves
     from ottla.replication.replicas import Replicas
+    from ottla.replication.throttling import ReplicationThrottle
     from ottla.wire.schema import Response
 
 
@@ -33,10 +36,14 @@ class Broker:
     clock: Clock
     controller: Controller
     replicas: Replicas
+    throttle: ReplicationThrottle
+    """Of what this broker sends to followers."""
+    moves: LogMoves
     fetch_sessions: FetchSessions
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     markers: Markers
+    peers: Peers
     producer_ids: ProducerIds
 
     @property

@@ -46,7 +46,7 @@ def _partition_count(broker: Broker, topic: CreatableTopic) -> int:
 
 
 def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
-    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message, configs=None)
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
 
 
 async def _create(broker: Broker, topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:

@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Context, Reply
 
 _BROKERS = 1
+_CONTROLLERS = 2
 
 
 def handle(broker: Broker, context: Context, request: DescribeClusterRequest) -> Reply:
     if request.endpoint_type != _BROKERS:
+        known = request.endpoint_type == _CONTROLLERS
         return DescribeClusterResponse(
-            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            error_message="this is a broker, not a controller endpoint",
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message="this is a broker's endpoint" if known else f"unknown endpoint type {request.endpoint_type}",
             endpoint_type=_BROKERS,
         )
     return DescribeClusterResponse(

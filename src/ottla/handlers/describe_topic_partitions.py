@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.cluster.topic_names import check_topic_name
 from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.availability import availability
+from ottla.handlers.endpoints import endpoints
 from ottla.handlers.operations import ON_TOPICS
 from ottla.model import INTERNAL_TOPICS
 from ottla.wire.api.describe_topic_partitions import (
@@ -35,6 +37,8 @@ def handle(broker: Broker, context: Context, request: DescribeTopicPartitionsReq
     limit = min(request.response_partition_limit, broker.config.integer("max.request.partition.size.limit"))
     room = max(1, limit)
     response = DescribeTopicPartitionsResponse()
+    reachable = {node.id for node in endpoints(broker, context)}
+    alive = broker.controller.image.brokers
     for name in names:
         if not room:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
@@ -45,7 +49,7 @@ def handle(broker: Broker, context: Context, request: DescribeTopicPartitionsReq
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         page = topic.partitions[first : first + room]
-        response.topics.append(_describe(topic, page))
+        response.topics.append(_describe(topic, page, reachable, alive))
         room -= len(page)
         if first + len(page) < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=first + len(page))
@@ -71,24 +75,31 @@ def _refused(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic
     return DescribeTopicPartitionsResponseTopic(name=name, error_code=code)
 
 
-def _describe(topic: TopicState, page: Sequence[PartitionState]) -> DescribeTopicPartitionsResponseTopic:
+def _describe(
+    topic: TopicState, page: Sequence[PartitionState], reachable: Collection[int], alive: Collection[int]
+) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         topic_authorized_operations=ON_TOPICS,
-        partitions=[_describe_partition(state) for state in page],
+        partitions=[_describe_partition(state, reachable, alive) for state in page],
     )
 
 
-def _describe_partition(state: PartitionState) -> DescribeTopicPartitionsResponsePartition:
+def _describe_partition(
+    state: PartitionState, reachable: Collection[int], alive: Collection[int]
+) -> DescribeTopicPartitionsResponsePartition:
+    """Nobody but an in-sync replica is ever eligible here, so that the lists of KIP-966 are empty."""
+    error_code, leader, offline = availability(state, reachable, alive)
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if state.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=error_code,
         partition_index=state.partition,
-        leader_id=state.leader,
+        leader_id=leader,
         leader_epoch=state.leader_epoch,
         replica_nodes=list(state.replicas),
         isr_nodes=list(state.isr),
         eligible_leader_replicas=[],
         last_known_elr=[],
+        offline_replicas=offline,
     )

@@ -19,29 +19,41 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, context: Context, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    try:
-        election = ElectionType(request.election_type if context.api_version >= 1 else ElectionType.PREFERRED)
-    except ValueError:
-        return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
     topics = broker.controller.image.topics
     if request.topic_partitions is None:
         wanted = {name: list(range(len(topic.partitions))) for name, topic in topics.items()}
     else:
         wanted = {entry.topic: list(entry.partitions) for entry in request.topic_partitions}
-    results = []
-    for topic, indexes in wanted.items():
-        answers = [await _elect(broker, topic, index, election) for index in indexes]
-        if request.topic_partitions is None:
-            answers = [answer for answer in answers if answer.error_code != ErrorCode.ELECTION_NOT_NEEDED]
-        if answers:
-            results.append(ReplicaElectionResult(topic=topic, partition_result=answers))
-    return ElectLeadersResponse(replica_election_results=results)
-
-
-async def _elect(broker: Broker, topic: str, index: int, election: ElectionType) -> PartitionResult:
-    result = PartitionResult(partition_id=index, error_message=None)
+    response = ElectLeadersResponse()
+    everything = [TopicPartition(topic, index) for topic, indexes in wanted.items() for index in indexes]
     try:
-        await broker.controller.elect_leader(TopicPartition(topic, index), election)
+        refused = await broker.controller.elect_leaders(everything, _election(context, request))
     except KafkaError as error:
-        result.error_code, result.error_message = error.code, error.message
-    return result
+        refused, response.error_code = dict.fromkeys(everything, error), error.code
+    unasked = request.topic_partitions is None
+    response.replica_election_results = [
+        ReplicaElectionResult(topic=topic, partition_result=_results(topic, indexes, refused, unasked))
+        for topic, indexes in wanted.items()
+    ]
+    return response
+
+
+def _election(context: Context, request: ElectLeadersRequest) -> ElectionType:
+    try:
+        return ElectionType(request.election_type if context.api_version >= 1 else ElectionType.PREFERRED)
+    except ValueError:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no election type {request.election_type}.") from None
+
+
+def _results(
+    topic: str, indexes: list[int], refused: dict[TopicPartition, KafkaError], unasked: bool
+) -> list[PartitionResult]:
+    """Who asks for all partitions is not told of those that have the leader they should have."""
+    results = []
+    for index in indexes:
+        error = refused.get(TopicPartition(topic, index))
+        if error is None:
+            results.append(PartitionResult(partition_id=index))
+        elif not (unasked and error.code is ErrorCode.ELECTION_NOT_NEEDED):
+            results.append(PartitionResult(partition_id=index, error_code=error.code, error_message=error.message))
+    return results

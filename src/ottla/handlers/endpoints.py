@@ -19,8 +19,8 @@ class Endpoint(NamedTuple):
 
 
 def endpoints(broker: Broker, context: Context) -> list[Endpoint]:
-    """Every live broker that has the client's listener."""
-    found = (endpoint(broker, context, broker_id) for broker_id in broker.controller.image.brokers)
+    """Every live broker that has the client's listener, by id."""
+    found = (endpoint(broker, context, broker_id) for broker_id in sorted(broker.controller.image.brokers))
     return [node for node in found if node is not None]
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, cast
 from ottla.env.network import FileSlice
 from ottla.errors import KafkaError
 from ottla.handlers.context import Later
-from ottla.handlers.fetch import Fetch, find
+from ottla.handlers.fetch import ANY_REPLICA_SINCE, Fetch, find
+from ottla.handlers.read_replica import selects_by_rack
 from ottla.model import READ_COMMITTED
 from ottla.replication.fetch_sessions import FetchPartition
 from ottla.wire.api import FETCH
@@ -26,7 +27,7 @@ from ottla.wire.primitives import write_varint
 
 if TYPE_CHECKING:
     from ottla.env.network import Part
-    from ottla.handlers.context import Broker
+    from ottla.handlers.context import Broker, Context
     from ottla.replication.fetch_sessions import FetchSession, Key
     from ottla.replication.partition import Partition
     from ottla.wire.api.fetch import FetchRequest
@@ -69,12 +70,14 @@ class _Shape:
         "_reply_size",
         "_tail",
         "_unpack",
+        "any_replica",
         "by_id",
         "committed_only",
         "key",
         "leader_epoch",
         "max_bytes",
         "request",
+        "version",
     )
 
     def __init__(self, frame: memoryview, header: RequestHeader, request: FetchRequest) -> None:
@@ -83,6 +86,8 @@ class _Shape:
         self.request = request
         self.committed_only = request.isolation_level == READ_COMMITTED
         self.by_id = header.api_version >= 13
+        self.version = header.api_version
+        self.any_replica = self.version >= ANY_REPLICA_SINCE
         self.key: Key = (topic.topic_id if self.by_id else topic.topic, partition.partition)
         self.leader_epoch = partition.current_leader_epoch
         self.max_bytes = partition.partition_max_bytes
@@ -163,10 +168,12 @@ class _Shape:
 class FetchAgain:
     """The shape that one connection sent last, and how to serve more of it."""
 
-    __slots__ = ("_broker", "_missed", "_shape")
+    __slots__ = ("_broker", "_context", "_missed", "_shape")
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, context: Context) -> None:
         self._broker = broker
+        self._context = context
+        """Of the connection; key, version and client are those of each request."""
         self._missed = 0
         self._shape: _Shape | None = None
 
@@ -193,7 +200,7 @@ class FetchAgain:
         parts = self._read(shape, correlation_id, session, shape.request.min_bytes)
         if parts is not None:
             return parts
-        fetch = Fetch(self._broker, shape.request, session)
+        fetch = Fetch(self._broker, shape.request, session, self._context, shape.version)
         fetch.read()
         if fetch.is_ready():
             return shape.encode(correlation_id, fetch.response())
@@ -213,7 +220,9 @@ class FetchAgain:
             return None
         [wanted] = session
         try:
-            partition = find(self._broker, wanted)
+            partition = find(self._broker, wanted, any_replica=shape.any_replica)
+            if shape.request.rack_id and partition.leads and selects_by_rack(self._broker, shape.request.rack_id):
+                return None
             room = min(shape.request.max_bytes, self._broker.config.integer("fetch.max.bytes"))
             limit = min(wanted.max_bytes, room)
             if shape.committed_only:

@@ -2,6 +2,8 @@
 
 Version 4 brings leader epochs, 7 the largest timestamp (-3), 8 and 9 local and tiered offsets (without tiered storage
 the local log is the whole log, and nothing is tiered), 11 the earliest offset waiting for upload (there is none).
+Only the leader answers. Just elected, it may not know yet up to where records are committed; from version 5 on it can
+say so (KIP-207).
 """
 
 from __future__ import annotations
@@ -53,9 +55,7 @@ def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> Rep
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
-                partitions=[
-                    _answer(broker, context, topic.name, wanted, request.isolation_level) for wanted in topic.partitions
-                ],
+                partitions=[_answer(broker, context, request, topic.name, wanted) for wanted in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -63,17 +63,17 @@ def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> Rep
 
 
 def _answer(
-    broker: Broker, context: Context, topic: str, wanted: ListOffsetsPartition, isolation_level: int
+    broker: Broker, context: Context, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
 ) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     try:
-        if isolation_level not in ISOLATION_LEVELS:
+        if request.isolation_level not in ISOLATION_LEVELS:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         if wanted.timestamp < 0 and context.api_version < _SINCE_VERSION.get(wanted.timestamp, _NEVER):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         partition = broker.replicas.leader_of(topic, wanted.partition_index)
         partition.check_leader_epoch(wanted.current_leader_epoch)
-        answer.offset, answer.timestamp, answer.leader_epoch = _find(partition, wanted.timestamp, isolation_level)
+        answer.offset, answer.timestamp, answer.leader_epoch = _find(partition, wanted.timestamp, request)
     except KafkaError as error:
         answer.error_code = error.code
         if error.code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < _OFFSET_NOT_AVAILABLE_SINCE:
@@ -81,27 +81,29 @@ def _answer(
     return answer
 
 
-def _find(partition: Partition, timestamp: int, isolation_level: int) -> tuple[int, int, int]:
+def _find(partition: Partition, timestamp: int, request: ListOffsetsRequest) -> tuple[int, int, int]:
     log = partition.log
-    end = partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         return log.log_start_offset, NO_TIMESTAMP, log.epochs.epoch_at(log.log_start_offset)
-    if timestamp == LATEST_TIMESTAMP:
-        _check_end_is_known(partition)
-        return end, NO_TIMESTAMP, partition.leader_epoch
     if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
         return NO_OFFSET, NO_TIMESTAMP, NO_LEADER_EPOCH
-    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    if found is not None and found.offset >= end:
-        _check_end_is_known(partition)
-        found = None
-    if found is None:
-        return NO_OFFSET, NO_TIMESTAMP, NO_LEADER_EPOCH
-    return found.offset, found.timestamp, log.epochs.epoch_at(found.offset)
+    from_follower = request.replica_id >= 0
+    end = _end(partition, request.isolation_level, from_follower)
+    if timestamp != LATEST_TIMESTAMP:
+        found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+        if found is not None and found.offset < end:
+            return found.offset, found.timestamp, log.epochs.epoch_at(found.offset)
+    if not partition.knows_committed and not from_follower:
+        # A new leader learns only from its followers how much is committed. Until it knows that of all that was there
+        # when it began to lead, an answer could be before one that the leader of before has given (KIP-207).
+        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"the end of {partition} is not known yet")
+    if timestamp == LATEST_TIMESTAMP:
+        return end, NO_TIMESTAMP, partition.leader_epoch
+    return NO_OFFSET, NO_TIMESTAMP, NO_LEADER_EPOCH
 
 
-def _check_end_is_known(partition: Partition) -> None:
-    """A new leader learns only from its followers how much is committed. Until it knows that of all that was there
-    when it began to lead, an answer could be before one that the leader of before has given (KIP-207)."""
-    if not partition.knows_committed:
-        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
+def _end(partition: Partition, isolation_level: int, from_follower: bool) -> int:
+    """Up to where the asker may read."""
+    if from_follower:
+        return partition.log.end_offset
+    return partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark

@@ -1,7 +1,8 @@
 """Metadata (3), versions 0-13: brokers, topics and who leads their partitions.
 
 Version 0 has no way to ask for no topics: an empty list means all. Version 4 lets the client forbid auto-creation,
-12 asks for topics by id; 10 and 11 have the field, but their reply cannot leave the name out.
+12 asks for topics by id; 10 and 11 have the field, but their reply cannot leave the name out. Version 0 leaves out
+replicas that cannot be reached, later ones list all of them, and from 5 on which of them are offline.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cluster.topic_names import check_topic_name
 from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.availability import availability
 from ottla.handlers.endpoints import endpoints
 from ottla.handlers.operations import NOT_ASKED, ON_CLUSTER, ON_TOPICS
 from ottla.handlers.turns import in_turns
@@ -24,24 +26,30 @@ from ottla.wire.api.metadata import (
 )
 
 if TYPE_CHECKING:
-    from ottla.cluster.image import TopicState
+    from collections.abc import Callable, Collection
+
+    from ottla.cluster.image import PartitionState, TopicState
     from ottla.handlers.context import Broker, Context, Reply
+
+    _Describe = Callable[[TopicState], MetadataResponseTopic]
 
 
 _TOPIC_IDS_SINCE = 12
+_LISTENER_NOT_FOUND_SINCE = 6
 
 
 def handle(broker: Broker, context: Context, request: MetadataRequest) -> Reply:
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        topics = [_describe(topic) for topic in broker.controller.image.topics.values()]
-        return _response(broker, context, request, topics)
+        describe = _describer(broker, context)
+        return _response(broker, context, request, [describe(it) for it in broker.controller.image.topics.values()])
     if context.api_version < _TOPIC_IDS_SINCE and not all(map(_is_by_name, request.topics)):
         return _response(broker, context, request, [_refused(topic) for topic in request.topics])
     wanted = _distinct(request.topics)
     missing = _to_create(broker, request, wanted)
     if missing:
         return _create_and_answer(broker, context, request, wanted, missing)
-    return _response(broker, context, request, [_answer(broker, topic) for topic in wanted])
+    describe = _describer(broker, context)
+    return _response(broker, context, request, [_answer(broker, topic, describe) for topic in wanted])
 
 
 def _distinct(topics: list[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
@@ -81,26 +89,27 @@ async def _create_and_answer(
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 refused[name] = error
+    describe = _describer(broker, context)
     answers = [
         MetadataResponseTopic(name=topic.name, error_code=refused[topic.name].code)
         if topic.name in refused
-        else _answer(broker, topic)
+        else _answer(broker, topic, describe)
         for topic in wanted
     ]
     return _response(broker, context, request, answers)
 
 
-def _answer(broker: Broker, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
+def _answer(broker: Broker, wanted: MetadataRequestTopic, describe: _Describe) -> MetadataResponseTopic:
     image = broker.controller.image
     if wanted.topic_id != ZERO_TOPIC_ID:
         found = image.topic_by_id(TopicId(wanted.topic_id))
         if found is None:
             return MetadataResponseTopic(name=None, topic_id=wanted.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
-        return _describe(found)
+        return describe(found)
     name = wanted.name or ""
     found = image.topics.get(name)
     if found is not None:
-        return _describe(found)
+        return describe(found)
     try:
         check_topic_name(name)
     except KafkaError as error:
@@ -108,22 +117,42 @@ def _answer(broker: Broker, wanted: MetadataRequestTopic) -> MetadataResponseTop
     return MetadataResponseTopic(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _describe(topic: TopicState) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[
-            MetadataResponsePartition(
-                error_code=ErrorCode.NONE if state.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
-                partition_index=state.partition,
-                leader_id=state.leader,
-                leader_epoch=state.leader_epoch,
-                replica_nodes=list(state.replicas),
-                isr_nodes=list(state.isr),
-            )
-            for state in topic.partitions
-        ],
+def _describer(broker: Broker, context: Context) -> _Describe:
+    """How a topic looks to this client, whose listener not every broker may have."""
+    alive = broker.controller.image.brokers
+    reachable = {node.id for node in endpoints(broker, context)}
+    version = context.api_version
+
+    def describe(topic: TopicState) -> MetadataResponseTopic:
+        return MetadataResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=topic.name in INTERNAL_TOPICS,
+            partitions=[_partition(state, reachable, alive, version) for state in topic.partitions],
+        )
+
+    return describe
+
+
+def _partition(
+    state: PartitionState, reachable: Collection[int], alive: Collection[int], version: int
+) -> MetadataResponsePartition:
+    error_code, leader, offline = availability(state, reachable, alive)
+    replicas, isr = list(state.replicas), list(state.isr)
+    if error_code is ErrorCode.LISTENER_NOT_FOUND and version < _LISTENER_NOT_FOUND_SINCE:
+        error_code = ErrorCode.LEADER_NOT_AVAILABLE
+    if version == 0 and offline:
+        replicas = [replica for replica in replicas if replica in reachable]
+        isr = [replica for replica in isr if replica in reachable]
+        error_code = error_code or ErrorCode.REPLICA_NOT_AVAILABLE
+    return MetadataResponsePartition(
+        error_code=error_code,
+        partition_index=state.partition,
+        leader_id=leader,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=offline,
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.context import CloseConnectionError
+from ottla.handlers.leader_hints import hint_producer
 from ottla.handlers.verification import Verification, transactional_header
 from ottla.model import INTERNAL_TOPICS, TopicPartition
 from ottla.wire.api.produce import (
@@ -90,7 +91,10 @@ def _append_all(
     if request.acks == 0:
         _hang_up_on_failure(response)
         return None
-    return _reply_when_stored(response, waits) if waits else response
+    if waits:
+        return _reply_when_stored(broker, context, response, waits)
+    hint_producer(broker, context, context.api_version, response)
+    return response
 
 
 def _append_topic(
@@ -165,8 +169,11 @@ def _stored(answer: PartitionProduceResponse, wait: asyncio.Future[None]) -> Non
         answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
 
 
-async def _reply_when_stored(response: ProduceResponse, waits: list[asyncio.Future[None]]) -> ProduceResponse:
+async def _reply_when_stored(
+    broker: Broker, context: Context, response: ProduceResponse, waits: list[asyncio.Future[None]]
+) -> ProduceResponse:
     await asyncio.wait(waits)
+    hint_producer(broker, context, context.api_version, response)
     return response
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ottla.errors import KafkaError
 from ottla.handlers.context import Later
+from ottla.handlers.leader_hints import hint_producer
 from ottla.handlers.produce import ACKS_ALL, VALID_ACKS, hang_up, refused
 from ottla.handlers.verification import transactional_header
 from ottla.model import INTERNAL_TOPICS
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from ottla.env.network import Part
-    from ottla.handlers.context import Broker
+    from ottla.handlers.context import Broker, Context
     from ottla.model import TopicId
     from ottla.wire.api.produce import ProduceRequest
     from ottla.wire.framing import RequestHeader
@@ -104,32 +105,30 @@ class _Shape:
             log_append_time_ms=time,
             log_start_offset=start,
         )
-        before, after = self.reply(0, answer).split(_NUMBERS.pack(*_MARKS))
+        before, after = self.encode(0, self.response(answer)).split(_NUMBERS.pack(*_MARKS))
         return before[8:], after
 
-    def reply(self, correlation_id: int, answer: PartitionProduceResponse) -> bytes:
+    def response(self, answer: PartitionProduceResponse) -> ProduceResponse:
         topic = TopicProduceResponse(name=self.topic, partition_responses=[answer])
         if self.topic_id is not None:
             topic.topic_id = self.topic_id
-        header = self.header._replace(correlation_id=correlation_id)
-        [frame] = response_frame(header, ProduceResponse(responses=[topic]))
+        return ProduceResponse(responses=[topic])
+
+    def encode(self, correlation_id: int, response: ProduceResponse) -> bytes:
+        [frame] = response_frame(self.header._replace(correlation_id=correlation_id), response)
         assert isinstance(frame, bytes)
         return frame
-
-    def refuse(self, correlation_id: int, index: int, error: KafkaError) -> bytes:
-        answer = refused(index, error)
-        if self.acks == 0:
-            hang_up(self.topic, answer)
-        return self.reply(correlation_id, answer)
 
 
 class ProduceAgain:
     """The shapes that one connection has sent, and how to serve more of them."""
 
-    __slots__ = ("_broker", "_missed", "_shapes")
+    __slots__ = ("_broker", "_context", "_missed", "_shapes")
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, context: Context) -> None:
         self._broker = broker
+        self._context = context
+        """Of the connection; key, version and client are those of each request."""
         self._missed = 0
         self._shapes: list[_Shape] = []
 
@@ -188,7 +187,7 @@ class ProduceAgain:
             appended = partition.append(records, None, shape.within)
         except KafkaError as error:
             # A batch of a transaction is never appended here, but the slow twin has its own words for that.
-            return None if transactional_header(records) else [shape.refuse(correlation_id, index, error)]
+            return None if transactional_header(records) else [self._refuse(shape, correlation_id, index, error)]
         if shape.acks == 0:
             return []
         base_offset, time, start, wait = appended
@@ -198,8 +197,22 @@ class ProduceAgain:
         return (
             [reply]
             if wait is None
-            else Later(wait, partial(_stored, shape, correlation_id, index, reply), blocks=False)
+            else Later(wait, partial(self._stored, shape, correlation_id, index, reply), blocks=False)
         )
+
+    def _refuse(self, shape: _Shape, correlation_id: int, index: int, error: KafkaError) -> bytes:
+        answer = refused(index, error)
+        if shape.acks == 0:
+            hang_up(shape.topic, answer)
+        response = shape.response(answer)
+        hint_producer(self._broker, self._context, shape.header.api_version, response)
+        return shape.encode(correlation_id, response)
+
+    def _stored(
+        self, shape: _Shape, correlation_id: int, index: int, reply: bytes, wait: asyncio.Future[None]
+    ) -> list[Part]:
+        error = wait.exception()
+        return [self._refuse(shape, correlation_id, index, error)] if isinstance(error, KafkaError) else [reply]
 
 
 def _rest(shape: _Shape, frame: memoryview) -> memoryview | None:
@@ -215,8 +228,3 @@ def _rest(shape: _Shape, frame: memoryview) -> memoryview | None:
         return None
     end = position + length - 1
     return frame[position:end] if length and frame[end:] == _NO_TAGS else None
-
-
-def _stored(shape: _Shape, correlation_id: int, index: int, reply: bytes, wait: asyncio.Future[None]) -> list[Part]:
-    error = wait.exception()
-    return [shape.refuse(correlation_id, index, error)] if isinstance(error, KafkaError) else [reply]

@@ -14,12 +14,15 @@ from ottla.log.layout import (
     CLEAN_SHUTDOWN,
     CLEANED_OFFSETS,
     DELETED_DIRECTORY_SUFFIX,
+    FUTURE_DIRECTORY_SUFFIX,
     HIGH_WATERMARKS,
     LOCK,
     LOG_START_OFFSETS,
     META_PROPERTIES,
     RECOVERY_POINTS,
     deleted_directory_name,
+    future_directory_name,
+    parse_future_directory,
     parse_partition_directory,
 )
 from ottla.log.properties import DirectoryIdentity, read_identity, read_topic_id, write_identity, write_topic_id
@@ -58,6 +61,10 @@ class LogDirectory:
         self.path = path
         self.identity = identity
         self.logs: dict[TopicPartition, Log] = {}
+        self.future_logs: dict[TopicPartition, Log] = {}
+        """Copies of partitions that lie in another directory, and will lie here."""
+        self.interrupted_moves: list[TopicPartition] = []
+        """Partitions that were on their way here when the broker stopped."""
         self.trash = storage.trash
         self._storage = storage
         self._lock = contextlib.ExitStack()
@@ -140,9 +147,18 @@ class LogDirectory:
             topic_partition = parse_partition_directory(name)
             if name.endswith(DELETED_DIRECTORY_SUFFIX):
                 self.trash.add(f"{self.path}/{name}", 0, tree=True)
+            elif name.endswith(FUTURE_DIRECTORY_SUFFIX):
+                self._clear_interrupted_move(name)
             elif topic_partition is not None:
                 partitions.append((topic_partition, name))
         return partitions
+
+    def _clear_interrupted_move(self, name: str) -> None:
+        """What was copied so far is not worth the trouble of finding out whether it still fits."""
+        self.trash.add(f"{self.path}/{name}", 0, tree=True)
+        topic_partition = parse_future_directory(name)
+        if topic_partition is not None:
+            self.interrupted_moves.append(topic_partition)
 
     def _add(self, log: Log) -> None:
         log.before_truncation(self._lower_checkpoints)
@@ -155,18 +171,50 @@ class LogDirectory:
         if topic_partition in self.logs:
             raise LogDirectoryError(f"{topic_partition} exists already in {self.path}")
         self._forget_checkpoints(topic_partition)
-        path = f"{self.path}/{topic_partition}"
+        log = self._create(str(topic_partition), topic_partition, topic_id, config)
+        self._add(log)
+        return log
+
+    def _create(self, name: str, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
+        path = f"{self.path}/{name}"
         disk = self._storage.disk
         try:
             disk.make_directory(path)
             write_topic_id(disk, path, topic_id)
-            log = create_log(self._storage, topic_partition, path, config)
+            return create_log(self._storage, topic_partition, path, config)
         except OSError:
             with contextlib.suppress(OSError):
                 disk.remove_tree(path)
             raise
+
+    def create_future_log(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
+        """An empty log to copy a partition into. Raises OSError."""
+        name = future_directory_name(topic_partition, new_topic_id(self._random_bytes(16)))
+        log = self.future_logs[topic_partition] = self._create(name, topic_partition, topic_id, config)
+        return log
+
+    def promote_future_log(self, topic_partition: TopicPartition) -> Log:
+        """The copy becomes the partition's log in this directory. Blocking, for little if it was synced before."""
+        future = self.future_logs.pop(topic_partition)
+        future.close(clean=True)
+        self._forget_checkpoints(topic_partition)
+        path = f"{self.path}/{topic_partition}"
+        self._storage.disk.rename(future.path, path)
+        self._storage.disk.sync_directory(self.path)
+        log = open_log(
+            self._storage,
+            topic_partition,
+            path,
+            future.config,
+            recovery_point=future.recovery_point,
+            log_start_offset=future.log_start_offset,
+            clean=True,
+        )
         self._add(log)
         return log
+
+    def drop_future_log(self, topic_partition: TopicPartition) -> None:
+        self._throw_away(self.future_logs.pop(topic_partition), 0)
 
     def topic_id(self, topic_partition: TopicPartition) -> TopicId | None:
         """The topic id stored with a partition; None when it has none. Reads a file."""
@@ -175,10 +223,18 @@ class LogDirectory:
     def delete_log(self, topic_partition: TopicPartition) -> None:
         """Take a partition out at once; its files go after `file.delete.delay.ms`, by `trash.sweep`."""
         log = self.logs.pop(topic_partition)
+        self._throw_away(log, log.config.file_delete_delay_ms)
+
+    def hand_over(self, topic_partition: TopicPartition) -> None:
+        """Give up a partition that another directory has now, so that this copy does not come back after a crash."""
+        self.delete_log(topic_partition)
+        self._storage.disk.sync_directory(self.path)
+
+    def _throw_away(self, log: Log, delay_ms: int) -> None:
         log.close(clean=False)
-        name = deleted_directory_name(topic_partition, new_topic_id(self._random_bytes(16)))
+        name = deleted_directory_name(log.topic_partition, new_topic_id(self._random_bytes(16)))
         self._storage.disk.rename(log.path, f"{self.path}/{name}")
-        self.trash.add(f"{self.path}/{name}", log.config.file_delete_delay_ms, tree=True)
+        self.trash.add(f"{self.path}/{name}", delay_ms, tree=True)
 
     # Checkpoints: all of them block, and may run in a thread. What they say is looked up when their turn to write has
     # come, so that none overwrites what is newer. A list is made of `logs` in one step, as the loop may change it.
@@ -250,6 +306,11 @@ class LogDirectory:
             self._lower_checkpoints()
             self.checkpoint_high_watermarks(self.read_high_watermarks())
 
+    @property
+    def absolute_path(self) -> str:
+        """What clients know the directory by."""
+        return os.path.abspath(self.path)
+
     def usage(self) -> tuple[int, int]:
         """Total and free bytes of the volume."""
         return self._storage.disk.usage(self.path)
@@ -268,6 +329,9 @@ class LogDirectory:
             else:
                 self._storage.disk.replace_bytes(f"{self.path}/{CLEAN_SHUTDOWN}", _CLEAN_SHUTDOWN_CONTENT)
         finally:
+            for log in self.future_logs.values():
+                log.close(clean=False)
+            self.future_logs.clear()
             self.logs.clear()
             self._lock.close()
 

@@ -25,6 +25,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 
 DELETED_DIRECTORY_SUFFIX = "-delete"
+FUTURE_DIRECTORY_SUFFIX = "-future"
 _KRAFT_METADATA = "__cluster_metadata"
 """Kafka's own log of the cluster's metadata, which may lie among the partitions. It is no topic, and never ours."""
 
@@ -60,3 +61,17 @@ def deleted_directory_name(topic_partition: TopicPartition, unique: bytes) -> st
     """
     suffix = f"-{topic_partition.partition}.{unique.hex()}{DELETED_DIRECTORY_SUFFIX}"
     return topic_partition.topic[: _MAX_NAME - len(suffix)] + suffix
+
+
+def future_directory_name(topic_partition: TopicPartition, unique: bytes) -> str:
+    """What a partition's directory is called while it is copied there from another log directory (KIP-113)."""
+    return f"{topic_partition}.{unique.hex()}{FUTURE_DIRECTORY_SUFFIX}"
+
+
+def parse_future_directory(name: str) -> TopicPartition | None:
+    return parse_partition_directory(name.removesuffix(FUTURE_DIRECTORY_SUFFIX).rpartition(".")[0])
+
+
+def can_be_moved(topic_partition: TopicPartition) -> bool:
+    """Whether a file system allows the name that the partition would have for a while."""
+    return len(future_directory_name(topic_partition, bytes(16))) <= _MAX_NAME

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import NO_LEADER_EPOCH
+from ottla.model import NO_LEADER_EPOCH, NO_OFFSET
 
 if TYPE_CHECKING:
     from ottla.env.clock import Clock
@@ -29,16 +29,32 @@ Key: TypeAlias = "tuple[str | TopicId, int]"
 class FetchPartition:
     """One partition a client fetches, and what it was last told about it."""
 
-    __slots__ = ("fetch_offset", "key", "last_fetched_epoch", "leader_epoch", "max_bytes", "told")
+    __slots__ = (
+        "fetch_offset",
+        "key",
+        "last_fetched_epoch",
+        "leader_epoch",
+        "log_start_offset",
+        "max_bytes",
+        "told",
+    )
 
     def __init__(
-        self, key: Key, fetch_offset: int, max_bytes: int, leader_epoch: int, last_fetched_epoch: int = NO_LEADER_EPOCH
+        self,
+        key: Key,
+        fetch_offset: int,
+        max_bytes: int,
+        leader_epoch: int,
+        last_fetched_epoch: int = NO_LEADER_EPOCH,
+        log_start_offset: int = NO_OFFSET,
     ) -> None:
         self.key = key
         self.fetch_offset = fetch_offset
         self.max_bytes = max_bytes
         self.leader_epoch = leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
+        self.log_start_offset = log_start_offset
+        """Of a follower's own log."""
         self.told: tuple[int, int] | None = None
         """High watermark and log start offset of the last reply; None when it has to be told anyway."""
 
@@ -81,6 +97,7 @@ class FetchSession:
                 known.max_bytes = partition.max_bytes
                 known.leader_epoch = partition.leader_epoch
                 known.last_fetched_epoch = partition.last_fetched_epoch
+                known.log_start_offset = partition.log_start_offset
         for key in forgotten:
             self.partitions.pop(key, None)
 

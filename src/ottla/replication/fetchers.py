@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
     from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
+    from ottla.replication.throttling import ReplicationThrottle
 
 log = logging.getLogger("ottla.replicas")
 
@@ -47,11 +48,21 @@ _PASSING = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, Error
 class LeaderFetcher:
     """Everything that this broker follows of one leader."""
 
-    def __init__(self, broker_id: int, leader: int, address: Address, config: Callable[[], BrokerConfig]) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        leader: int,
+        address: Address,
+        config: Callable[[], BrokerConfig],
+        throttle: ReplicationThrottle,
+    ) -> None:
         self.address = address
         self._broker_id = broker_id
         self._leader = leader
         self._config = config
+        self._throttle = throttle
+        self._caught_up: set[TopicPartition] = set()
+        """Partitions of which this broker has all that is committed."""
         self._partitions: dict[TopicPartition, Partition] = {}
         self._asked: dict[TopicPartition, tuple[Partition, Position, int]] = {}
         """What the session knows: the partition, where it stood, and in which epoch."""
@@ -132,9 +143,9 @@ class LeaderFetcher:
             await asyncio.gather(*syncs, return_exceptions=True)  # A partition whose sync fails is offline.
 
     async def _pause(self) -> None:
-        """Until there is something to follow, or a partition that had an error has rested."""
+        """Until there is something to follow, or a partition has rested that had an error or was too fast."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), _BACKOFF_SECONDS if self._resting else None)
+            await asyncio.wait_for(self._changed.wait(), _BACKOFF_SECONDS if self._partitions else None)
 
     def _wanted(self) -> dict[TopicPartition, tuple[Partition, Position, int]]:
         now = asyncio.get_running_loop().time()
@@ -142,8 +153,12 @@ class LeaderFetcher:
         return {
             key: (partition, position(partition), partition.leader_epoch)
             for key, partition in self._partitions.items()
-            if key not in self._resting
+            if key not in self._resting and not self._is_held_up(key, partition)
         }
+
+    def _is_held_up(self, key: TopicPartition, partition: Partition) -> bool:
+        throttle = self._throttle
+        return key not in self._caught_up and throttle.concerns(partition) and throttle.is_exceeded()
 
     def _request(self, wanted: dict[TopicPartition, tuple[Partition, Position, int]]) -> FetchRequest:
         """An incremental fetch names only what differs from what the session knows (KIP-227)."""
@@ -160,7 +175,7 @@ class LeaderFetcher:
                     current_leader_epoch=epoch,
                     fetch_offset=at.offset,
                     last_fetched_epoch=at.last_epoch,
-                    log_start_offset=partition.log.log_start_offset,
+                    log_start_offset=at.log_start_offset,
                     partition_max_bytes=config.integer("replica.fetch.max.bytes"),
                 )
             )
@@ -200,7 +215,14 @@ class LeaderFetcher:
             elif answer.error_code:
                 raise KafkaError(ErrorCode(answer.error_code))
             else:
-                return take_over(partition, answer)
+                synced = take_over(partition, answer)
+                if self._throttle.concerns(partition):
+                    self._throttle.record(len(answer.records or b""))
+                if answer.high_watermark <= partition.log.end_offset:
+                    self._caught_up.add(key)
+                else:
+                    self._caught_up.discard(key)
+                return synced
         except (KafkaError, OSError) as error:
             # While a leader changes, this and the other broker hear of it at different moments.
             passing = isinstance(error, KafkaError) and error.code in _PASSING
@@ -230,19 +252,30 @@ class LeaderFetcher:
 class ReplicaFetchers:
     """Has a fetcher for every broker that leads something this one follows."""
 
-    def __init__(self, broker_id: int, replicas: Replicas, config: Callable[[], BrokerConfig]) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        replicas: Replicas,
+        config: Callable[[], BrokerConfig],
+        throttle: ReplicationThrottle,
+    ) -> None:
+        self._throttle = throttle
         self._broker_id = broker_id
         self._replicas = replicas
         self._config = config
         self._fetchers: dict[int, LeaderFetcher] = {}
+        self._stopped = False
 
     def stop(self) -> None:
+        self._stopped = True
         for fetcher in self._fetchers.values():
             fetcher.stop()
         self._fetchers.clear()
 
     def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
         """Follow the cluster. The replicas must have followed it before."""
+        if self._stopped:
+            return
         followed: dict[int, dict[TopicPartition, Partition]] = {}
         for partition in self._replicas:
             key = partition.topic_partition
@@ -270,5 +303,7 @@ class ReplicaFetchers:
                 log.error("broker %d has no listener %s to be fetched from", leader, listener)
                 return
             address = Address(endpoint.host, endpoint.port)
-            fetcher = self._fetchers[leader] = LeaderFetcher(self._broker_id, leader, address, self._config)
+            fetcher = self._fetchers[leader] = LeaderFetcher(
+                self._broker_id, leader, address, self._config, self._throttle
+            )
         fetcher.follow(partitions)

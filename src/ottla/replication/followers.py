@@ -15,7 +15,7 @@ UNKNOWN_END = -1
 
 
 class Follower:
-    __slots__ = ("caught_up_at", "end_offset", "last_fetch", "leader_end_at_last_fetch")
+    __slots__ = ("caught_up_at", "end_offset", "last_fetch", "leader_end_at_last_fetch", "log_start_offset")
 
     def __init__(self, now: float) -> None:
         self.end_offset = UNKNOWN_END
@@ -23,6 +23,7 @@ class Follower:
         """A moment at which the follower was at the leader's end. At first it is given the benefit of the doubt."""
         self.last_fetch = now
         self.leader_end_at_last_fetch = 0
+        self.log_start_offset = 0
 
     def fetches(self, offset: int, leader_end: int, now: float) -> None:
         if offset >= leader_end:
@@ -59,8 +60,19 @@ class Followers:
     def __contains__(self, replica: int) -> bool:
         return replica in self._followers
 
-    def fetches(self, replica: int, offset: int, leader_end: int, now: float) -> None:
+    def fetches(self, replica: int, offset: int, leader_end: int, now: float, log_start_offset: int = 0) -> None:
         self._followers[replica].fetches(offset, leader_end, now)
+        self._followers[replica].log_start_offset = log_start_offset
+
+    def has(self, replica: int, offset: int) -> bool:
+        """Whether a follower holds what stands at an offset, or is just behind it."""
+        follower = self._followers[replica]
+        return follower.log_start_offset <= offset <= follower.end_offset
+
+    def progress(self, replica: int) -> tuple[int, float, int]:
+        """The larger, the further a follower has come."""
+        follower = self._followers[replica]
+        return follower.end_offset, follower.caught_up_at, replica
 
     def limit(self, leader_end: int) -> int:
         """Up to where all have everything that may have to count: those in sync, and those who will be, perhaps."""

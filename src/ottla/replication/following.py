@@ -29,13 +29,16 @@ class Position(NamedTuple):
     offset: int
     last_epoch: int
     """Of its last record, so that the leader can tell whether the logs agree."""
+    log_start_offset: int
+    """So that the leader can tell who may read here (KIP-392)."""
 
 
 def position(partition: Partition) -> Position:
     """The log's end. An epoch in which this broker led and nothing was written is none that the leader must know."""
     log = partition.log
     end = log.end_offset
-    return Position(end, log.epochs.epoch_at(end - 1) if end > log.log_start_offset else NO_LEADER_EPOCH)
+    last_epoch = log.epochs.epoch_at(end - 1) if end > log.log_start_offset else NO_LEADER_EPOCH
+    return Position(end, last_epoch, log.log_start_offset)
 
 
 def take_over(partition: Partition, answer: PartitionData) -> asyncio.Future[None] | None:
@@ -51,6 +54,10 @@ def take_over(partition: Partition, answer: PartitionData) -> asyncio.Future[Non
     headers = _whole_batches(partition, data)
     size = sum(header.size for header in headers)
     if headers:
+        log = partition.log
+        if headers[0].base_offset < log.end_offset == log.log_start_offset:
+            # The leader's log begins within a batch, which comes whole; the start is told with it.
+            partition.restart_at(headers[0].base_offset)
         synced = partition.append_from_leader(data[:size], headers, answer.high_watermark)
     else:
         partition.advance_as_follower(answer.high_watermark)

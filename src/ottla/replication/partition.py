@@ -41,6 +41,9 @@ _NEVER = 1 << 53
 """A `flush.ms` or `flush.messages` from here on is never reached; the default is the largest number of all."""
 
 
+_ALL = 1 << 31
+"""More bytes than a segment has."""
+
 _REPLICATION_SECONDS = 30.0
 """How long a broker itself waits for the other replicas. Clients say in their requests how long they do."""
 
@@ -358,7 +361,9 @@ class Partition:
                     KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, f"too few replicas of {self} are in sync")
                 )
 
-    def read_as_follower(self, replica: int, offset: int, max_bytes: int, last_epoch: int) -> LogRead | EpochStart:
+    def read_as_follower(
+        self, replica: int, offset: int, max_bytes: int, last_epoch: int, log_start_offset: int = 0
+    ) -> LogRead | EpochStart:
         """What a follower fetches, up to the end of the log, which tells how far it has come; or, if its log has gone
         another way than this one, the last epoch that they may share, and where it ends here. Raises KafkaError."""
         if self._offline:
@@ -372,7 +377,7 @@ class Partition:
             if known.epoch < last_epoch or known.start_offset < offset:
                 return known
         found = self.log.read(offset, max_bytes, self.log.end_offset)
-        self.followers.fetches(replica, offset, self.log.end_offset, self._clock.monotonic())
+        self.followers.fetches(replica, offset, self.log.end_offset, self._clock.monotonic(), log_start_offset)
         if replica not in self.followers.in_sync and offset >= self.needed_end:
             self.on_caught_up(self)
         self.commit()
@@ -411,7 +416,20 @@ class Partition:
         """A leader that is new may not know yet how much is committed; what is known here stays known."""
         high_watermark = min(leader_high_watermark, self.log.end_offset)
         if high_watermark > self.high_watermark:
-            self._advance(high_watermark, 0)
+            # Consumers may wait here too (KIP-392), for a number of bytes.
+            grown = self.log.read(self.high_watermark, _ALL, high_watermark).size if self.waiters else 0
+            self._advance(high_watermark, grown)
+
+    def continue_with(self, log_: Log) -> None:
+        """Go on with a copy of the log, which has the same records and lies elsewhere."""
+        if self._group_commit is not None:
+            self._group_commit.stop()
+            self._group_commit = None
+        log_.config = self.log.config
+        self.log = log_
+        self._synced_end = log_.recovery_point
+        if self._committing or log_.unflushed_messages:
+            self.start_sync()
 
     def truncate_to(self, offset: int) -> None:
         """As a follower, drop what the leader does not have. Raises KafkaError, OSError."""

@@ -42,6 +42,8 @@ class Replicas:
         self._starting = True
         self.on_caught_up: Callable[[Partition], None] = lambda _: None
         """Called when a follower that is not in sync could be."""
+        self.preferred_directories: dict[TopicPartition, LogDirectory] = {}
+        """Where partitions that are not here yet shall be created."""
         self._high_watermarks: dict[TopicPartition, int] = {}
         for directory in directories:
             self._high_watermarks.update(directory.read_high_watermarks())
@@ -52,6 +54,13 @@ class Replicas:
     def leader_of(self, topic: str, index: int) -> Partition:
         """The partition, if this broker leads it. Raises KafkaError."""
         partition = self._led.get((topic, index))
+        if partition is None:
+            raise self._absent(topic, index)
+        return partition
+
+    def replica_of(self, topic: str, index: int) -> Partition:
+        """The partition, if this broker has a replica of it, leading or following. Raises KafkaError."""
+        partition = self._partitions.get((topic, index))
         if partition is None:
             raise self._absent(topic, index)
         return partition
@@ -127,7 +136,7 @@ class Replicas:
         changed = state.version != partition.state_version
         partition.state_version = state.version
         others = [replica for replica in state.replicas if replica != self._broker_id]
-        in_sync = [replica for replica in state.isr if replica != self._broker_id]
+        in_sync = [replica for replica in state.isr if replica in others]
         if state.leader != self._broker_id:
             self._led.pop(key, None)
             if partition.leads or partition.leader_epoch != state.leader_epoch:
@@ -149,18 +158,23 @@ class Replicas:
             self._delete_log(partition.topic_partition)
 
     def _open_log(self, key: TopicPartition, topic: TopicState, config: TopicConfig) -> Log:
-        for directory in self.directories:
-            found = directory.logs.get(key)
-            if found is not None:
-                if directory.topic_id(key) in (topic.topic_id, None):
-                    found.config = log_config(config)
-                    return found
-                log.warning("%s on disk belongs to an older topic of that name; it is deleted", key)
-                directory.delete_log(key)
+        present = [directory for directory in self.directories if key in directory.logs]
+        # A crash at the end of a move between directories leaves the log in both of them, equally long at first.
+        present.sort(key=lambda directory: directory.logs[key].end_offset, reverse=True)
+        kept: Log | None = None
+        for directory in present:
+            if kept is None and directory.topic_id(key) in (topic.topic_id, None):
+                kept = directory.logs[key]
+                continue
+            log.warning("%s in %s is of an older topic of that name, or a copy; it is deleted", key, directory.path)
+            directory.delete_log(key)
+        if kept is not None:
+            kept.config = log_config(config)
+            return kept
         if self._starting:
             log.warning("%s has no log in any of the log directories; it begins empty", key)
         emptiest = min(self.directories, key=lambda directory: len(directory.logs))
-        return emptiest.create_log(key, topic.topic_id, log_config(config))
+        return self.preferred_directories.pop(key, emptiest).create_log(key, topic.topic_id, log_config(config))
 
     def _drop(self, topic: TopicState) -> None:
         for state in topic.partitions:

@@ -18,6 +18,7 @@ from ottla.config.listeners import advertised_listeners, broker_listeners
 from ottla.config.topic import topic_config
 from ottla.controller.controller import Controller
 from ottla.controller.duties import ControllerDuties
+from ottla.controller.handover import until_known
 from ottla.controller.membership import (
     BrokerIdTakenError,
     Membership,
@@ -44,7 +45,9 @@ from ottla.replication.fetchers import ReplicaFetchers
 from ottla.replication.housekeeping import Housekeeping
 from ottla.replication.in_sync import InSyncReplicas
 from ottla.replication.log_settings import log_config
+from ottla.replication.moving import LogMoves
 from ottla.replication.replicas import Replicas
+from ottla.replication.throttling import ReplicationThrottles
 from ottla.server.listeners import Listeners
 from ottla.server.stores import describe, is_shared, new_store, session_timeout, start_store
 from ottla.store.interface import Store, StoreError
@@ -90,6 +93,7 @@ class BrokerServer:
         self._id = config.integer("node.id")
         self._directories: list[LogDirectory] = []
         self._closing = contextlib.AsyncExitStack()
+        self._fetchers: ReplicaFetchers | None = None
 
     async def start(self) -> None:
         try:
@@ -128,14 +132,26 @@ class BrokerServer:
             await controller.begin_new_epochs()
         broker = self._assemble(cluster_id, store, controller)
         await self._listen(broker, store)
+        # Not before this broker is registered: who is in sync and not known to be alive is taken for dead.
+        assert self._fetchers is not None
+        controller.subscribe(self._fetchers.apply)
         duties.start()
         self._closing.callback(duties.stop)
-        self._closing.push_async_callback(self._hand_over, duties)
+        if self._config.boolean("controlled.shutdown.enable"):
+            self._closing.push_async_callback(self._hand_over, broker, duties)
 
-    async def _hand_over(self, duties: ControllerDuties) -> None:
-        """Before this broker stops, others lead what it leads, so that clients notice a change and no gap."""
+    async def _hand_over(self, broker: Broker, duties: ControllerDuties) -> None:
+        """Before this broker stops, others lead what it leads, so that clients notice a change and no gap.
+
+        It follows nobody any more from here on: else it would be in sync again at once, and those who lead would wait
+        for it when it is gone. Until all others know who leads, it is still there to tell clients.
+        """
+        led = {it.topic_partition.topic for it in broker.replicas if it.leads}
+        assert self._fetchers is not None
+        self._fetchers.stop()
         try:
             await duties.elect_leaders(stopping=[self._id])
+            await until_known(broker.controller, broker.peers, led)
         except (StoreError, KafkaError) as error:
             log.warning("leadership could not be handed over before stopping: %s", error)
 
@@ -222,8 +238,9 @@ class BrokerServer:
         controller.subscribe(replicas.apply)
         replicas.delete_strays()
         self._closing.callback(replicas.close)
-        fetchers = ReplicaFetchers(self._id, replicas, lambda: controller.config)
-        controller.subscribe(fetchers.apply)
+        throttles = ReplicationThrottles(self._id, world.clock, lambda: controller.config)
+        fetchers = ReplicaFetchers(self._id, replicas, lambda: controller.config, throttles.as_follower)
+        self._fetchers = fetchers
         self._closing.callback(fetchers.stop)
         in_sync = InSyncReplicas(replicas, world.clock, lambda: controller.config, partial(_alter_isr, controller))
         in_sync.start()
@@ -231,6 +248,9 @@ class BrokerServer:
         housekeeping = Housekeeping(replicas, world.clock, world.background, lambda: controller.config)
         housekeeping.start()
         self._closing.callback(housekeeping.stop)
+        moves = LogMoves(replicas, world.clock, world.background, lambda: controller.config)
+        moves.start()
+        self._closing.callback(moves.stop)
         groups = GroupCoordinator(controller, replicas, store, world.clock)
         groups.start()
         self._closing.callback(groups.stop)
@@ -248,12 +268,15 @@ class BrokerServer:
             clock=world.clock,
             controller=controller,
             replicas=replicas,
+            throttle=throttles.as_leader,
+            moves=moves,
             fetch_sessions=FetchSessions(
                 world.clock, world.random, config.integer("max.incremental.fetch.session.cache.slots")
             ),
             groups=groups,
             transactions=transactions,
             markers=markers,
+            peers=peers,
             producer_ids=producer_ids,
         )
 

@@ -44,8 +44,9 @@ class Dispatcher:
         self._listener = listener
         self._local = local
         self._peer = peer
-        self._produce_again = ProduceAgain(broker)
-        self._fetch_again = FetchAgain(broker)
+        connection = Context(-1, -1, None, listener, local, peer)
+        self._produce_again = ProduceAgain(broker, connection)
+        self._fetch_again = FetchAgain(broker, connection)
 
     def handle_fast(self, request: memoryview) -> list[Part] | Later | None:
         """Fast path, to be tried before `handle`: an encoded reply, now or later, or None."""

@@ -1,6 +1,6 @@
 """Broker keys: replication."""
 
-from ottla.config.checks import at_least
+from ottla.config.checks import OneOf, at_least
 from ottla.config.definition import Key
 from ottla.config.keys.words import BOOLEAN, CLUSTER_WIDE, HIGH, INT, LONG, MEDIUM, SERVED, STRING
 
@@ -30,17 +30,20 @@ KEYS = (
         "Time between two writes of the high-watermark checkpoint.",
         effect=SERVED),
     Key("replica.selector.class", STRING, None, MEDIUM,
-        "A plug-in that names the replica a consumer should read from."),
+        "Which replica a consumer that names its rack reads from: one in that rack, or the leader, as when unset.",
+        OneOf("org.apache.kafka.common.replica.RackAwareReplicaSelector",
+              "org.apache.kafka.common.replica.LeaderSelector"), effect=SERVED),
     Key("num.replica.fetchers", INT, "1", HIGH,
         "Connections to each other broker for replication.",
         at_least(1), update=CLUSTER_WIDE),
     Key("num.replica.alter.log.dirs.threads", INT, None, HIGH,
         "Threads that move partitions between directories; unset means one for each directory."),
     Key("auto.leader.rebalance.enable", BOOLEAN, "true", HIGH,
-        "Whether leadership is given back to preferred replicas now and then."),
+        "Whether leadership is given back to preferred replicas now and then.",
+        effect=SERVED),
     Key("leader.imbalance.check.interval.seconds", LONG, "300", HIGH,
         "Time between two looks for partitions that their preferred replica does not lead.",
-        at_least(1)),
+        at_least(1), effect=SERVED),
     Key("follower.fetch.last.tiered.offset.enable", BOOLEAN, "false", MEDIUM,
         "Whether a new follower starts where tiered storage ends instead of at the start of the leader's disk.",
         update=CLUSTER_WIDE),

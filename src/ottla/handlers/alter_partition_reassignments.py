@@ -1,0 +1,51 @@
+"""AlterPartitionReassignments (45), versions 0-1: each partition's move begins, changes or is cancelled by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.turns import in_turns
+from ottla.wire.api.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopic,
+    ReassignableTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.handlers.context import Broker, Context
+
+
+async def handle(
+    broker: Broker, context: Context, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    allowed = request.allow_replication_factor_change
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=allowed,
+        responses=[await _alter(broker, topic, allowed) async for topic in in_turns(broker.clock, request.topics)],
+    )
+
+
+async def _alter(broker: Broker, topic: ReassignableTopic, allow_factor_change: bool) -> ReassignableTopicResponse:
+    targets = {partition.partition_index: partition.replicas for partition in topic.partitions}
+    try:
+        refused = await broker.controller.alter_reassignments(
+            topic.name, targets, allow_factor_change=allow_factor_change
+        )
+    except KafkaError as error:
+        refused = dict.fromkeys(targets, error)
+    return ReassignableTopicResponse(
+        name=topic.name,
+        partitions=[_result(partition.partition_index, refused) for partition in topic.partitions],
+    )
+
+
+def _result(partition: int, refused: dict[int, KafkaError]) -> ReassignablePartitionResponse:
+    error = refused.get(partition)
+    return ReassignablePartitionResponse(
+        partition_index=partition,
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+    )

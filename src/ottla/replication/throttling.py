@@ -1,0 +1,99 @@
+"""Replication that may take only so many bytes a second, so that moving partitions leaves room for clients (KIP-73).
+
+Topics name the replicas that are slowed down, brokers the rate, and leaders and followers each keep to their own. Only
+a replica that is not in sync is held up: one that is would leave the in-sync replicas for no reason of its own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
+    from ottla.config.topic import TopicConfig
+    from ottla.env.clock import Clock
+    from ottla.replication.partition import Partition
+
+ALL_REPLICAS = "*"
+
+
+class ByteRate:
+    """How many bytes a second passed lately, beside how many may."""
+
+    def __init__(self, rate_key: str, window_key: str, clock: Clock, config: Callable[[], BrokerConfig]) -> None:
+        """`window_key` is the beginning of the names that tell how many samples are kept, and how long each is."""
+        self._rate_key = rate_key
+        self._window_key = window_key
+        self._clock = clock
+        self._config = config
+        self._samples: deque[tuple[float, int]] = deque()
+        """When each sample began, and the bytes since then."""
+
+    def record(self, size: int) -> None:
+        now = self._clock.monotonic()
+        if not self._samples or now >= self._samples[-1][0] + self._window:
+            self._samples.append((now, size))
+        else:
+            began, before = self._samples[-1]
+            self._samples[-1] = began, before + size
+
+    def is_exceeded(self) -> bool:
+        limit = self._config().get(self._rate_key)
+        if limit is None:
+            return False
+        assert isinstance(limit, int)
+        now = self._clock.monotonic()
+        oldest = now - self._window * self._config().integer(f"{self._window_key}.num")
+        while self._samples and self._samples[0][0] < oldest:
+            self._samples.popleft()
+        if not self._samples:
+            return False
+        elapsed = max(now - self._samples[0][0], self._window)
+        return sum(size for _, size in self._samples) / elapsed > limit
+
+    @property
+    def _window(self) -> float:
+        return float(self._config().integer(f"{self._window_key}.size.seconds"))
+
+
+class ReplicationThrottle(ByteRate):
+    """One side of it: what this broker sends as a leader, or takes over as a follower."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        rate_key: str,
+        replicas: Callable[[TopicConfig], tuple[str, ...]],
+        clock: Clock,
+        config: Callable[[], BrokerConfig],
+    ) -> None:
+        super().__init__(rate_key, "replication.quota.window", clock, config)
+        self._broker_id = broker_id
+        self._replicas = replicas
+
+    def concerns(self, partition: Partition) -> bool:
+        """Whether this broker's replica of the partition is among those that the topic names."""
+        named = self._replicas(partition.config)
+        if not named:
+            return False
+        return ALL_REPLICAS in named or f"{partition.topic_partition.partition}:{self._broker_id}" in named
+
+
+class ReplicationThrottles:
+    def __init__(self, broker_id: int, clock: Clock, config: Callable[[], BrokerConfig]) -> None:
+        self.as_leader = ReplicationThrottle(
+            broker_id,
+            "leader.replication.throttled.rate",
+            lambda topic: topic.leader_replication_throttled_replicas,
+            clock,
+            config,
+        )
+        self.as_follower = ReplicationThrottle(
+            broker_id,
+            "follower.replication.throttled.rate",
+            lambda topic: topic.follower_replication_throttled_replicas,
+            clock,
+            config,
+        )
