@@ -50,7 +50,7 @@ async def test_bytes_stay_as_they_are(tmp_path: Path) -> None:
     assert read.file is not None
     assert read.file.read(read.size, read.position) == records_of(answer)
     assert visible(pair.follower.partition) == []
-    assert position(pair.follower.partition) == Position(3, 1)
+    assert position(pair.follower.partition) == Position(3, 1, 0)
     take_over(pair.follower.partition, pair.ask())
     assert values(visible(pair.follower.partition)) == [b"a", b"b", b"c"]
 
@@ -63,7 +63,7 @@ async def test_half_a_batch_is_left_for_the_next_fetch(tmp_path: Path) -> None:
     answer = pair.ask()
     answer.records = records_of(answer)[:-1]
     take_over(pair.follower.partition, answer)
-    assert position(pair.follower.partition) == Position(1, 1)
+    assert position(pair.follower.partition) == Position(1, 1, 0)
 
 
 @on_loop
