@@ -96,6 +96,8 @@ class Shells(Generic[CoreT]):
         try:
             await self._load_shell(shell, config)
         except Exception:
+            if self._shells.get(index) is not shell:
+                return  # Another broker leads by now, which is why.
             log.exception("%s could not be loaded, which will be tried again", shell.partition)
             shell.unload()
             self._clock.call_later(_LOAD_AGAIN_SECONDS, self._renew, index, shell)
