@@ -26,11 +26,13 @@ run: setup
 test: setup
 	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
-# Transactional copiers and the broker, killed at random for so many minutes: is the copy exact? `make torture SEED=7`
-# repeats a schedule. With the jars in place, Kafka's own copier takes part and its dump-log reads the result.
+# For so many minutes each: transactional copiers and a broker, killed at random, and is the copy exact? Then a cluster whose
+# brokers and ZooKeeper are killed, paused and cut off, and were its clients told the truth? `make torture SEED=7` repeats a
+# schedule. With the jars in place, Kafka's own copier takes part and its dump-log reads the result.
 MINUTES ?= 1
 torture: setup
 	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m tests.torture --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+	@$(BIN)/python -m tests.nemesis --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 # A cluster on virtual time, with faults that a seed chooses: `make sim SEEDS=1000` runs many, `make sim SEED=7` shows one.
 SEEDS ?= 300
