@@ -1,6 +1,5 @@
 """Brokers and their ZooKeeper as processes, with a network between them that can be cut."""
 
-import os
 import signal
 import sys
 from collections.abc import Callable
@@ -68,11 +67,11 @@ class Node(BrokerProcess):
 
     def pause(self) -> None:
         if self._process is not None:
-            os.kill(self._process.pid, signal.SIGSTOP)
+            self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         if self._process is not None:
-            os.kill(self._process.pid, signal.SIGCONT)
+            self._process.send_signal(signal.SIGCONT)
 
 
 class Cluster:
