@@ -125,8 +125,8 @@ def answer_rows(frame: DataFrame, limit: int, json: bool) -> tuple[list[str], li
     """Column names, rows as text, or as one JSON object each, and whether there are more. Raises PipelineError."""
     try:
         if json:
-            found = [[str(line)] for line in frame.limit(limit + 1).toJSON().collect()]
-            return [], [list(row) for row in found[:limit]], len(found) > limit
+            lines = frame.limit(limit + 1).select(F.to_json(F.struct("*"))).collect()
+            return [], [[str(line[0])] for line in lines[:limit]], len(lines) > limit
         rows = [[_cell(value) for value in row] for row in frame.limit(limit + 1).collect()]
     except PySparkException as error:
         raise PipelineError(f"The question cannot be answered: {sentence(error)}.") from error
