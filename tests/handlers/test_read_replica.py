@@ -3,7 +3,10 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from ottla.errors import ErrorCode
+from ottla.server.broker import StartupError
 from ottla.wire.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from ottla.wire.api.list_offsets import (
     ListOffsetsPartition,
@@ -145,3 +148,10 @@ async def _latest(cluster: Brokers, broker_id: int, version: int, replica_id: in
     reply = await cluster.call(request, ListOffsetsResponse, broker_id, version)
     [answer] = reply.topics[0].partitions
     return ErrorCode(answer.error_code), answer.offset
+
+
+@asynchronous
+async def test_a_selector_of_another_kind_is_refused(tmp_path: Path) -> None:
+    async with brokers(tmp_path, 0) as cluster:
+        with pytest.raises(StartupError, match=r"com\.example\.Nearest"):
+            await cluster.start(1, {"replica.selector.class": "com.example.Nearest"})

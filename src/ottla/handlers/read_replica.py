@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from ottla.replication.partition import Partition
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+SELECTORS = (RACK_AWARE, "org.apache.kafka.common.replica.LeaderSelector")
+"""Kafka's own; others would have to be loaded as Java classes."""
 
 
 def selects_by_rack(broker: Broker, rack: str) -> bool:

@@ -37,6 +37,7 @@ from ottla.env.disk import Disk, OsDisk
 from ottla.env.network import Address, Network, SocketNetwork
 from ottla.errors import KafkaError
 from ottla.handlers.context import Broker
+from ottla.handlers.read_replica import SELECTORS
 from ottla.log.directory import LogDirectory, LogDirectoryError
 from ottla.log.layout import CLEAN_SHUTDOWN, LOCK
 from ottla.log.properties import read_identity
@@ -333,3 +334,6 @@ def _check_supported(config: BrokerConfig) -> None:
             )
     if config.boolean("zookeeper.set.acl") and config.get("zookeeper.auth.digest") is None:
         raise StartupError("zookeeper.set.acl protects nothing without zookeeper.auth.digest=user:password; set both.")
+    selector = config.get("replica.selector.class")
+    if selector is not None and selector not in SELECTORS:
+        raise StartupError(f"replica.selector.class is {selector}; only {' and '.join(SELECTORS)} are known.")

@@ -1,6 +1,6 @@
 """Broker keys: replication."""
 
-from ottla.config.checks import OneOf, at_least
+from ottla.config.checks import at_least
 from ottla.config.definition import Key
 from ottla.config.keys.words import BOOLEAN, CLUSTER_WIDE, HIGH, INT, LONG, MEDIUM, SERVED, STRING
 
@@ -31,8 +31,7 @@ KEYS = (
         effect=SERVED),
     Key("replica.selector.class", STRING, None, MEDIUM,
         "Which replica a consumer that names its rack reads from: one in that rack, or the leader, as when unset.",
-        OneOf("org.apache.kafka.common.replica.RackAwareReplicaSelector",
-              "org.apache.kafka.common.replica.LeaderSelector"), effect=SERVED),
+        effect=SERVED),
     Key("num.replica.fetchers", INT, "1", HIGH,
         "Connections to each other broker for replication.",
         at_least(1), update=CLUSTER_WIDE),
