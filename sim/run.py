@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TextIO
 
+from ottla.errors import KafkaError
 from ottla.log import directory
 from sim.checks import LeaderEpochs, check_commits, check_logs
 from sim.clients import Admin, Auditor, Committer, Consumer, Producer, SimClient
@@ -22,7 +23,7 @@ from sim.plan import Plan, make_plan
 from sim.trace import Trace
 
 _START_SECONDS = 30.0
-_HEAL_SECONDS = 90.0
+_HEAL_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class _BrokerLog(logging.Handler):
         name = loop.name if isinstance(loop, ProcessLoop) else "?"
         if self._aloud:
             self._cluster.note(name, record.levelname, self.format(record))
-        if record.exc_info:
+        if record.exc_info and not isinstance(record.exc_info[1], KafkaError):
             self._history.violations.append(f"{name}: {record.getMessage()}: {record.exc_info[1]!r}")
 
 

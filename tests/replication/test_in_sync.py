@@ -94,3 +94,15 @@ async def test_a_follower_says_that_it_has_a_record_when_it_is_synced(tmp_path: 
     await world.background.finish_all()
     await settle()
     assert stored.done()
+
+
+@on_loop
+async def test_what_a_crash_left_unsynced_shows_without_another_append(tmp_path: Path) -> None:
+    world = PartitionWorld(tmp_path)
+    world.partition.follow(0)
+    data = batch(b"a")
+    world.partition.append_from_leader(data, [header for _, header in iter_headers(data)], 0)
+    world.configure(flush_messages="1")
+    leading(world, [])
+    await settle()
+    assert world.partition.high_watermark == 1

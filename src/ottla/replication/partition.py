@@ -154,6 +154,9 @@ class Partition:
         elif not led:
             # The only replica is this one, so all that it has is committed.
             self._advance(self.log.end_offset, 0)
+        if self.config.flush_messages == 1 and self.log.unflushed_messages > 0:
+            # A crash left it unsynced. Nothing of it shows before it is, and nobody may ever append to it again.
+            self.start_sync()
 
     def follow(self, leader_epoch: int) -> None:
         """Another broker leads from now on. Who waits here has to ask there."""
