@@ -15,7 +15,7 @@ SPARK_COMMANDS = [
     *(("pipeline", name) for name in ("run", "list", "describe", "status", "generate", "report", "demo")),
     ("sql",),
 ]
-WITHOUT_A_BROKER = [("zookeeper",)]
+WITHOUT_A_BROKER = [("cluster", "up"), ("zookeeper",)]
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *SPARK_COMMANDS, *WITHOUT_A_BROKER], ids=" ".join)

@@ -61,9 +61,7 @@ async def wait_for_id(store: Store, broker_id: int, patience: float, clock: Cloc
         if clock.monotonic() >= give_up:
             raise BrokerIdTakenError(broker_id)
         if not waiting:
-            log.info(
-                "broker %d is still there; waiting %g s at most for its former session to end", broker_id, patience
-            )
+            log.info("waiting for the former session of broker %d to end, %g s at most", broker_id, patience)
             waiting = True
         await _pause(clock, _LOOK_AGAIN_SECONDS)
 

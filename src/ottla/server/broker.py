@@ -163,8 +163,11 @@ class BrokerServer:
             if not world.disk.exists(path):
                 world.disk.make_directory(path)
                 world.disk.sync_directory(os.path.dirname(path.rstrip("/")))
-            # The lock is taken later; that its file can be written tells more clearly than the store what is wrong.
-            world.disk.open(f"{path}/{LOCK}", create=True).close()
+            # The lock is taken later; that it can be tells more clearly than the store what is wrong.
+            with world.disk.lock(f"{path}/{LOCK}"):
+                pass
+        except BlockingIOError as error:
+            raise StartupError(f"log directory {path} is in use by another process.") from error
         except OSError as error:
             raise StartupError(f"log directory {path} cannot be used: {error.strerror}.") from error
         self._closing.callback(self._close_directories)
