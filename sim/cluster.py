@@ -50,6 +50,7 @@ class Machine:
         self.started_at = 0.0
         self._cluster = cluster
         self._chance = random.Random(f"{cluster.plan.seed} {self.name}")
+        self._boots = 1
         self._is_stopping = self._start_again = False
 
     @property
@@ -78,6 +79,7 @@ class Machine:
             network=ProcessNetwork(cluster.network, loop),
             background=SimBackground(cluster.scheduler, loop, self.disk, self._chance),
             random=self._chance,
+            boot_id=f"boot {self._boots}",
             store=lambda: SimStore(cluster.ensemble, loop, clock, SESSION_SECONDS),
         )
         self.server = ObservedServer(BrokerConfig(cluster.plan.broker_settings(self.broker_id)), world)
@@ -106,6 +108,7 @@ class Machine:
         self._exit(self.loop)
         if power_fails:
             self.disk.power_fails(self._chance)
+            self._boots += 1
 
     def _exit(self, loop: ProcessLoop) -> None:
         if self.loop is loop and self.is_running:

@@ -2,10 +2,11 @@
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cluster.failover import MAX_STATES_IN_COMMIT, commits, lead_without
+from ottla.cluster.failover import MAX_STATES_IN_COMMIT, commits, lead_without, leave
 from ottla.cluster.image import PartitionState
 from ottla.cluster.topics import create_topic
 from ottla.cluster.znodes import NO_LEADER
@@ -53,6 +54,31 @@ def test_a_broker_that_stops_hands_over_first() -> None:
     assert decide(cluster_with(leader=1, isr=(1, 2, 3)), stopping=(1,)) == (2, 6, (2, 3))
     assert decide(cluster_with(leader=1, isr=(1, 2, 3)), stopping=(3,)) == (1, 6, (1, 2))
     assert decide(cluster_with(leader=1, isr=(1,)), stopping=(1,)) == (1, 5, (1,)), "nobody can take over"
+
+
+@pytest.mark.parametrize(
+    "leader, isr, dead, after",
+    [
+        (1, (1, 2, 3), (1,), (2, 6, (2, 3))),
+        (1, (1, 2, 3), (1, 2), (3, 6, (2, 3))),
+        (1, (1, 2), (1, 2), (NO_LEADER, 6, (2,))),
+        (2, (1, 2, 3), (1,), (2, 6, (2, 3))),
+        (2, (1, 2), (1, 2), (2, 6, (2,))),
+        (1, (1,), (1,), (1, 5, (1,))),
+        (2, (2, 3), (1,), (2, 5, (2, 3))),
+    ],
+)
+def test_a_broker_that_may_have_lost_records_is_in_sync_with_nobody(
+    leader: int, isr: tuple[int, ...], dead: tuple[int, ...], after: tuple[int, int, tuple[int, ...]]
+) -> None:
+    """Broker 1 comes back. Who else is in sync has all that was committed, even if they are not back yet."""
+    cluster = cluster_with(leader=leader, isr=isr, dead=dead)
+    for ops in commits(cluster.image, leave(cluster.image, 1)):
+        cluster.do(ops)
+    assert leave(cluster.image, 1) == []
+    state = cluster.image.partition("t", 0)
+    assert state is not None
+    assert (state.leader, state.leader_epoch, state.isr) == after
 
 
 def test_many_partitions_take_many_commits() -> None:

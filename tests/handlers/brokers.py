@@ -11,6 +11,7 @@ from ottla.cluster.image import ClusterImage, PartitionState
 from ottla.config.broker import BrokerConfig
 from ottla.controller.controller import Controller
 from ottla.env.clock import SystemClock
+from ottla.env.disk import Disk, OsDisk
 from ottla.env.network import Address
 from ottla.handlers.context import Broker
 from ottla.records.builder import NewRecord, build_batch
@@ -54,10 +55,11 @@ class Brokers:
         self._tree = MemoryTree()
         self._connections: dict[int, Connection] = {}
 
-    async def start(self, broker_id: int, settings: Mapping[str, str] | None = None) -> None:
+    async def start(self, broker_id: int, settings: Mapping[str, str] | None = None, disk: Disk | None = None) -> None:
         own = {"node.id": str(broker_id), "log.dirs": str(self._directory / f"broker{broker_id}")}
         config = BrokerConfig({**self._settings, **own, **(settings or {})})
-        server = ObservedServer(config, World(store=lambda: MemoryStore(self._tree, SystemClock())))
+        world = World(store=lambda: MemoryStore(self._tree, SystemClock()), disk=disk or OsDisk())
+        server = ObservedServer(config, world)
         await server.start()
         self.running[broker_id] = server
         await until(

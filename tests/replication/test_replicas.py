@@ -178,7 +178,8 @@ def test_a_topic_that_the_disk_refuses_is_tried_again(tmp_path: Path, caplog: py
     host.cluster.create_topic("orders")
     host.follow()
     assert sorted(host.hosted()) == ["clicks-0", "orders-0"]
-    assert "clicks cannot be served: [Errno 5]" in caplog.text
+    assert "clicks cannot be served, which is tried again: [Errno 5]" in caplog.text
+    assert (host.replicas.all_hosted, host.replicas.unserved()) == (False, {TopicPartition("clicks", 1)})
     with expect(ErrorCode.KAFKA_STORAGE_ERROR):
         host.replicas.leader_of("clicks", 1)
     first = host.replicas.leader_of("clicks", 0)
@@ -186,6 +187,7 @@ def test_a_topic_that_the_disk_refuses_is_tried_again(tmp_path: Path, caplog: py
     host.follow()
     assert host.replicas.leader_of("clicks", 1).append(batch()).base_offset == 0
     assert host.replicas.leader_of("clicks", 0) is first
+    assert (host.replicas.all_hosted, host.replicas.unserved()) == (True, set())
 
 
 def test_stored_settings_that_make_no_sense_concern_one_topic_only(

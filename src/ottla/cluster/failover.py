@@ -33,6 +33,24 @@ def lead_without(
     ]
 
 
+def leave(image: ClusterImage, broker_id: int) -> list[tuple[TopicPartition, PartitionState]]:
+    """The partitions that need another state because a broker may have lost the ends of its logs, and that state.
+
+    It is in sync with nobody then, as in KIP-966, and leads nothing before it has caught up; nobody does, where those
+    who are in sync are not back yet. Only what it alone had in sync stays, since nobody has more.
+    """
+    changes = []
+    for topic, state in _partitions(image):
+        isr = tuple(replica for replica in state.isr if replica != broker_id)
+        if isr and isr != state.isr:
+            leader = state.leader
+            if leader == broker_id:
+                leader = next((it for it in state.replicas if it in isr and it in image.brokers), NO_LEADER)
+            left = _led(state, leader, isr)._replace(controller_epoch=image.controller_epoch)
+            changes.append((TopicPartition(topic.name, state.partition), left))
+    return changes
+
+
 def commits(image: ClusterImage, changes: Sequence[tuple[TopicPartition, PartitionState]]) -> Iterator[list[Op]]:
     """The changes as lists of operations, each small enough for any store."""
     for start in range(0, len(changes), MAX_STATES_IN_COMMIT):

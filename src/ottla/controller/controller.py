@@ -67,17 +67,18 @@ class Controller:
     def fence(self) -> None:
         """The cluster may have given this broker up: at once, nobody here acts as a leader any more."""
         self._fenced = True
-        self._publish()
+        self.publish()
 
     def unfence(self) -> None:
         """This broker is a member again, and leads what the store says."""
         self._fenced = False
-        self._publish()
+        self.publish()
 
     def _image_to_act_on(self) -> ClusterImage:
         return self.image.without_leader(self.broker_id) if self._fenced else self.image
 
-    def _publish(self) -> None:
+    def publish(self) -> None:
+        """Show everybody the image, again perhaps: it is the level that counts."""
         image = self._image_to_act_on()
         for listener in self._listeners:
             listener(image, self.config)
@@ -115,7 +116,7 @@ class Controller:
             return
         before, self.image = self.image, self.image.advanced(changes)
         self._apply_dynamic_settings(before)
-        self._publish()
+        self.publish()
 
     def _apply_dynamic_settings(self, before: ClusterImage) -> None:
         mine, everyone = self.image.broker_config(self.broker_id), self.image.default_broker_config()

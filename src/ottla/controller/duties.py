@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.cluster.elections import restore_preferred
-from ottla.cluster.failover import commits, lead_without
+from ottla.cluster.failover import commits, lead_without, leave
 from ottla.cluster.image import NO_CONTROLLER
 from ottla.cluster.reassignment import complete_reassignments
 from ottla.controller.membership import seek_controller_seat
@@ -93,6 +93,12 @@ class ControllerDuties:
         if self._balance_due:
             self._balance_due = False
             await self._bring_about(_balance_leaders, "preferred leaders were restored")
+
+    async def leave_in_sync(self) -> None:
+        """Have this broker counted as in sync nowhere that others are. Raises StoreError."""
+        await self._bring_about(
+            lambda image: commits(image, leave(image, self._broker_id)), "this broker is in sync with nobody"
+        )
 
     async def elect_leaders(self, stopping: Collection[int] = ()) -> None:
         """Have every partition led that can be; with `stopping`, by others than these brokers. Raises StoreError."""

@@ -23,6 +23,8 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
+BOOT_ID = ".ottla_boot_id"
+"""Of the machine when the broker was started, which Kafka does not write and does not mind."""
 
 DELETED_DIRECTORY_SUFFIX = "-delete"
 FUTURE_DIRECTORY_SUFFIX = "-future"

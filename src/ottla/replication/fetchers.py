@@ -66,6 +66,8 @@ class LeaderFetcher:
         self._partitions: dict[TopicPartition, Partition] = {}
         self._asked: dict[TopicPartition, tuple[Partition, Position, int]] = {}
         """What the session knows: the partition, where it stood, and in which epoch."""
+        self._failing: set[TopicPartition] = set()
+        """Partitions that cannot be followed, which is said once."""
         self._resting: dict[TopicPartition, float] = {}
         """Partitions that had an error, and until when they are left out."""
         self._session_id = 0
@@ -148,12 +150,13 @@ class LeaderFetcher:
             await asyncio.wait_for(self._changed.wait(), _BACKOFF_SECONDS if self._partitions else None)
 
     def _wanted(self) -> dict[TopicPartition, tuple[Partition, Position, int]]:
+        """To fetch is to say that all before is here, which nobody knows of a partition that is offline."""
         now = asyncio.get_running_loop().time()
         self._resting = {key: until for key, until in self._resting.items() if until > now}
         return {
             key: (partition, position(partition), partition.leader_epoch)
             for key, partition in self._partitions.items()
-            if key not in self._resting and not self._is_held_up(key, partition)
+            if key not in self._resting and not partition.is_offline and not self._is_held_up(key, partition)
         }
 
     def _is_held_up(self, key: TopicPartition, partition: Partition) -> bool:
@@ -216,6 +219,7 @@ class LeaderFetcher:
                 raise KafkaError(ErrorCode(answer.error_code))
             else:
                 synced = take_over(partition, answer)
+                self._failing.discard(key)
                 if self._throttle.concerns(partition):
                     self._throttle.record(len(answer.records or b""))
                 if answer.high_watermark <= partition.log.end_offset:
@@ -226,8 +230,10 @@ class LeaderFetcher:
         except (KafkaError, OSError) as error:
             # While a leader changes, this and the other broker hear of it at different moments.
             passing = isinstance(error, KafkaError) and error.code in _PASSING
-            level = logging.DEBUG if passing else logging.WARNING
+            level = logging.DEBUG if passing or key in self._failing else logging.WARNING
             log.log(level, "%s cannot be followed, which is tried again: %s", partition, error)
+            if not passing:
+                self._failing.add(key)
             self._resting[key] = asyncio.get_running_loop().time() + _BACKOFF_SECONDS
         return None
 

@@ -568,6 +568,11 @@ class Partition:
         """Stop serving, because the topic is deleted or the broker stops."""
         self._go_offline(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} is no longer served here"))
 
+    @property
+    def is_offline(self) -> bool:
+        """Whether nothing can be served, since nobody knows what is on disk."""
+        return self._offline
+
     def _is_offline(self) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is offline")
 

@@ -38,6 +38,8 @@ class Replicas:
         self._topics: Mapping[str, TopicState] = {}
         self._applied: dict[str, tuple[TopicState, Mapping[str, str]]] = {}
         """The topics as they are hosted now, each with its own settings."""
+        self._complained_of: set[str] = set()
+        """Topics that cannot be served, which is said once."""
         self._config: BrokerConfig | None = None
         self._starting = True
         self.on_caught_up: Callable[[Partition], None] = lambda _: None
@@ -68,6 +70,24 @@ class Replicas:
     def get(self, topic: str, index: int) -> Partition | None:
         """The partition, if this broker has a replica of it, whoever leads."""
         return self._partitions.get((topic, index))
+
+    @property
+    def all_hosted(self) -> bool:
+        """Whether every partition that belongs here is here."""
+        return len(self._applied) == len(self._topics)
+
+    def unserved(self) -> set[TopicPartition]:
+        """What this broker should lead and cannot, because its log could not be made or its disk has failed."""
+        offline = {partition.topic_partition for partition in self._led.values() if partition.is_offline}
+        if self.all_hosted:
+            return offline
+        missing = {
+            TopicPartition(topic.name, state.partition)
+            for topic in self._topics.values()
+            for state in topic.partitions
+            if state.leader == self._broker_id and (topic.name, state.partition) not in self._led
+        }
+        return offline | missing
 
     def _absent(self, topic: str, index: int) -> KafkaError:
         state = self._state(TopicPartition(topic, index))
@@ -100,12 +120,16 @@ class Replicas:
         self._starting = False
 
     def _apply_topic(self, topic: TopicState, overrides: Mapping[str, str], config: BrokerConfig) -> None:
-        """A topic that cannot be served is tried again with the next image, and is not in the way of the others."""
+        """A topic that cannot be served is tried again later, and is not in the way of the others."""
         try:
             self._host_partitions(topic, topic_config(config, overrides))
         except (OSError, LogDirectoryError, ConfigError) as error:
-            log.error("%s cannot be served: %s", topic.name, error)
+            level = logging.DEBUG if topic.name in self._complained_of else logging.ERROR
+            log.log(level, "%s cannot be served, which is tried again: %s", topic.name, error)
+            self._complained_of.add(topic.name)
+            self._applied.pop(topic.name, None)
         else:
+            self._complained_of.discard(topic.name)
             self._applied[topic.name] = (topic, overrides)
 
     def _host_partitions(self, topic: TopicState, config: TopicConfig) -> None:

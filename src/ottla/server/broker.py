@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ottla.cluster.znodes import CLUSTER_ID, BrokerZnode, Endpoint, InvalidZnodeError
 from ottla.config.listeners import advertised_listeners, broker_listeners
 from ottla.config.topic import topic_config
+from ottla.controller.abdication import Abdication
 from ottla.controller.controller import Controller
 from ottla.controller.duties import ControllerDuties
 from ottla.controller.handover import until_known
@@ -34,12 +35,13 @@ from ottla.coordinator.transactions import TransactionCoordinator
 from ottla.env.background import Threads, Workers
 from ottla.env.clock import Clock, SystemClock
 from ottla.env.disk import Disk, OsDisk
+from ottla.env.machine import boot_id
 from ottla.env.network import Address, Network, SocketNetwork
 from ottla.errors import KafkaError
 from ottla.handlers.context import Broker
 from ottla.handlers.read_replica import SELECTORS
 from ottla.log.directory import LogDirectory, LogDirectoryError
-from ottla.log.layout import CLEAN_SHUTDOWN, LOCK
+from ottla.log.layout import LOCK
 from ottla.log.properties import read_identity
 from ottla.replication.fetch_sessions import FetchSessions
 from ottla.replication.fetchers import ReplicaFetchers
@@ -49,6 +51,7 @@ from ottla.replication.log_settings import log_config
 from ottla.replication.moving import LogMoves
 from ottla.replication.replicas import Replicas
 from ottla.replication.throttling import ReplicationThrottles
+from ottla.server.endings import Ending, last_ending, note_beginning
 from ottla.server.listeners import Listeners
 from ottla.server.stores import describe, is_shared, new_store, session_timeout, start_store
 from ottla.store.interface import Store, StoreError
@@ -80,6 +83,7 @@ class World:
     network: Network = field(default_factory=SocketNetwork)
     background: Workers = field(default_factory=Threads)
     random: random.Random = field(default_factory=random.SystemRandom)
+    boot_id: str = field(default_factory=boot_id)
     store: Callable[[], Store] | None = None
     """A store to share with other brokers; without it, the broker has one of its own in its data directory."""
 
@@ -122,15 +126,19 @@ class BrokerServer:
         controller = Controller(self._id, store, self._config, self._world.random.randbytes)
         await controller.start()
         self._closing.callback(controller.stop)
-        was_clean = self._open_directories(cluster_id, controller)
+        ending = last_ending(self._world.disk, self._config.list("log.dirs"), self._world.boot_id)
+        self._open_directories(cluster_id, controller)
         duties = ControllerDuties(self._id, controller, store, self._world.clock)
         if store_is_new:
             await seek_controller_seat(controller, store, self._id, self._world.clock)
             await controller.adopt_topics(self._topics_on_disk())
-        elif not was_clean and controller.image.topics:
-            # What was written last may be lost. Others who have it lead from now on; here, it is a new epoch.
+        elif ending is not Ending.CLEAN and controller.image.topics:
+            if ending is Ending.LOST:
+                await duties.leave_in_sync()
+            # Others lead from now on, where they can; here, it is a new epoch.
             await duties.elect_leaders(stopping=[self._id])
             await controller.begin_new_epochs()
+        note_beginning(self._world.disk, self._config.list("log.dirs"), self._world.boot_id)
         broker = self._assemble(cluster_id, store, controller)
         await self._listen(broker, store)
         # Not before this broker is registered: who is in sync and not known to be alive is taken for dead.
@@ -196,12 +204,9 @@ class BrokerServer:
                 "it is the wrong one, or its data is lost."
             )
 
-    def _open_directories(self, cluster_id: str, controller: Controller) -> bool:
-        """Open every log. Returns whether all directories were closed properly the last time."""
+    def _open_directories(self, cluster_id: str, controller: Controller) -> None:
         world, config = self._world, controller.config
-        clean = True
         for path in config.list("log.dirs"):
-            clean = clean and world.disk.exists(f"{path}/{CLEAN_SHUTDOWN}")
             self._directories.append(
                 LogDirectory.open(
                     world.disk,
@@ -215,7 +220,6 @@ class BrokerServer:
                     random_bytes=world.random.randbytes,
                 )
             )
-        return clean
 
     def _close_directories(self) -> None:
         with contextlib.ExitStack() as each:
@@ -249,6 +253,9 @@ class BrokerServer:
         in_sync = InSyncReplicas(replicas, world.clock, lambda: controller.config, partial(_alter_isr, controller))
         in_sync.start()
         self._closing.callback(in_sync.stop)
+        abdication = Abdication(controller, replicas, store, world.clock)
+        abdication.start()
+        self._closing.callback(abdication.stop)
         housekeeping = Housekeeping(replicas, world.clock, world.background, lambda: controller.config)
         housekeeping.start()
         self._closing.callback(housekeeping.stop)

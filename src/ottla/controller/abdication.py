@@ -1,0 +1,62 @@
+"""A broker that leads what it cannot serve, because its disk is full or broken, leaves that to who can."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.cluster.failover import commits, leave
+from ottla.store.interface import StoreError
+
+if TYPE_CHECKING:
+    from ottla.controller.controller import Controller
+    from ottla.env.clock import Clock, Timer
+    from ottla.replication.replicas import Replicas
+    from ottla.store.interface import Store
+
+log = logging.getLogger("ottla.controller")
+
+_LOOK_EVERY_SECONDS = 2.0
+
+
+class Abdication:
+    def __init__(self, controller: Controller, replicas: Replicas, store: Store, clock: Clock) -> None:
+        self._controller = controller
+        self._replicas = replicas
+        self._store = store
+        self._clock = clock
+        self._timer: Timer | None = None
+        self._leaving: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._timer = self._clock.call_later(_LOOK_EVERY_SECONDS, self._look)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._leaving is not None:
+            self._leaving.cancel()
+
+    def _look(self) -> None:
+        self.start()
+        if not self._replicas.all_hosted:
+            self._controller.publish()  # There may be space again.
+        if self._replicas.unserved() and (self._leaving is None or self._leaving.done()):
+            self._leaving = asyncio.ensure_future(self._leave())
+
+    async def _leave(self) -> None:
+        """Where another replica is in sync and alive. Whoever has it alone keeps it."""
+        image = self._controller.image
+        living = image.brokers.keys() - {self._controller.broker_id}
+        changes = [
+            (partition, state)
+            for partition, state in leave(image, self._controller.broker_id)
+            if partition in self._replicas.unserved() and state.leader in living
+        ]
+        try:
+            for ops in commits(image, changes):
+                await self._store.commit(ops)
+                log.warning("%d partitions that cannot be served here are led by others", len(ops) - 1)
+        except StoreError as error:
+            log.info("others could not be made to lead, which will be tried again: %s", error)

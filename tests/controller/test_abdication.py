@@ -1,0 +1,52 @@
+"""A leader with a broken disk leaves its partitions to who can serve them."""
+
+from pathlib import Path
+
+from ottla.errors import ErrorCode
+from ottla.records.builder import NewRecord, build_batch
+from ottla.wire.api.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from tests.handlers.brokers import TIMESTAMP, brokers
+from tests.replication.world import WatchedDisk
+from tests.server.worlds import asynchronous
+
+
+@asynchronous
+async def test_a_log_that_cannot_be_made_is_led_by_another_and_made_later(tmp_path: Path) -> None:
+    disk = WatchedDisk()
+    async with brokers(tmp_path, 1) as cluster:
+        await cluster.start(2, disk=disk)
+        disk.break_("make_directory", "/t-0")
+        await cluster.create("t", [2, 1])
+        await cluster.state_becomes(lambda state: (state.leader, state.isr) == (1, (1,)), "t")
+        await cluster.produce("t", 3)
+        disk.repair()
+        await cluster.state_becomes(lambda state: set(state.isr) == {1, 2}, "t")
+
+
+@asynchronous
+async def test_after_a_failed_sync_another_leads(tmp_path: Path) -> None:
+    disk = WatchedDisk()
+    async with brokers(tmp_path, 1) as cluster:
+        await cluster.start(2, disk=disk)
+        await cluster.create("t", [2, 1], configs={"flush.messages": "1"})
+        await cluster.produce("t", 2)
+        disk.break_("sync", "/t-0/")
+        data = PartitionProduceData(index=0, records=bytes(build_batch([NewRecord(None, b"x", timestamp=TIMESTAMP)])))
+        topic = TopicProduceData(topic_id=cluster.image.topics["t"].topic_id, partition_data=[data])
+        reply = await cluster.call(ProduceRequest(acks=-1, timeout_ms=9_000, topic_data=[topic]), ProduceResponse, 2)
+        assert reply.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        await cluster.state_becomes(lambda state: (state.leader, state.isr) == (1, (1,)), "t")
+        await cluster.produce("t", 1)
+
+
+@asynchronous
+async def test_who_alone_has_it_keeps_it(tmp_path: Path) -> None:
+    disk = WatchedDisk()
+    async with brokers(tmp_path, 1) as cluster:
+        await cluster.start(2, disk=disk)
+        disk.break_("make_directory", "/t-0")
+        disk.break_("make_directory", "/u-0")
+        await cluster.create("t", [2])
+        await cluster.create("u", [2, 1])
+        await cluster.state_becomes(lambda state: state.leader == 1, "u")
+        assert cluster.state("t").leader == 2
