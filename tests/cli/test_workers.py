@@ -65,6 +65,7 @@ def test_clients_see_one_cluster_and_a_dead_worker_comes_back(tmp_path: Path) ->
         servers = servers_of(workers.wait_for_line(READY))
         assert len(servers.split(",")) == 2
         admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        eventually(lambda: len(admin.list_topics(timeout=10).brokers) == 2, "the controller knows both")
         admin.create_topics([NewTopic("clicks", 4, 1)])["clicks"].result(30)
         partitions = admin.list_topics("clicks", timeout=10).topics["clicks"].partitions
         assert sorted(partition.leader for partition in partitions.values()) == [1, 1, 2, 2]

@@ -86,6 +86,7 @@ def test_jars_come_from_pyspark_when_nothing_else_is_named(tmp_path: Path, monke
     carried = tmp_path / "pyspark" / "jars"
     carried.mkdir(parents=True)
     (tmp_path / "pyspark" / "__init__.py").touch()
+    monkeypatch.delitem(sys.modules, "pyspark", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(CommandError, match="run `pip install pyspark`"):
         require_jars(None, {})

@@ -59,7 +59,7 @@ async def test_who_follows_the_hints_always_gets_through(tmp_path: Path) -> None
         request, leader, written = produce_request(cluster), 1, 0
         servers = dict(cluster.running)
         stopped = asyncio.ensure_future(servers[1].stop())
-        while not stopped.done():
+        while not (stopped.done() and written):
             reply = await cluster.call(request, ProduceResponse, leader)
             [answer] = reply.responses[0].partition_responses
             if answer.error_code == ErrorCode.NONE:

@@ -91,7 +91,8 @@ async def test_without_a_selector_the_rack_means_nothing(tmp_path: Path) -> None
 async def test_only_a_replica_in_sync_that_has_the_offset_is_named(tmp_path: Path) -> None:
     async with brokers(tmp_path, 0, SELECTOR) as cluster:
         await racked(cluster)
-        followers = cluster.running[1].broker.replicas.leader_of("t", 0).followers
+        partition = cluster.running[1].broker.replicas.leader_of("t", 0)
+        followers = partition.followers
         assert followers is not None
         cluster.running[3].broker.replicas.replica_of("t", 0).log.delete_records_before(3)
         await until(lambda: not followers.has(3, 2))
@@ -99,6 +100,8 @@ async def test_only_a_replica_in_sync_that_has_the_offset_is_named(tmp_path: Pat
         await cluster.stop(2)
         await cluster.state_becomes(lambda state: 2 not in state.isr, "t")
         assert (await fetch(cluster, 1, 2, "b")).preferred_read_replica == -1
+        # In a new epoch, a follower has to fetch before its leader knows what it has.
+        await until(lambda: partition.followers is not None and partition.followers.has(3, 3))
         assert (await fetch(cluster, 1, 3, "b")).preferred_read_replica == 3
 
 

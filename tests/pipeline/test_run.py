@@ -110,7 +110,7 @@ def test_rows_reach_every_sink_of_a_pipeline(
     assert file.parent.name.startswith("date=20")
     assert pq.read_table(file, partitioning=None)["value"].to_pylist() == ["one", "two"]
     assert "file.copy.console, batch 0\n+-----+" in shown.getvalue()
-    assert "|two  |" in shown.getvalue()
+    assert "|  two|" in shown.getvalue()
 
 
 def test_rows_as_records(spark: "SparkSession") -> None:
