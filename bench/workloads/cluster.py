@@ -2,14 +2,14 @@
 
 import itertools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bench.brokers import Broker
+from bench.brokers import Broker, settle
 from bench.case import Case, Scale
 from bench.kafka import parse_producer
 from bench.measurement import Metric, Unit, at_least, at_most
@@ -72,6 +72,7 @@ def _fail_over(broker: Broker, scale: Scale) -> Mapping[str, float]:
     """From the kill to the moment when a living broker names living leaders for all partitions. Each side notices the
     death in its own way: Kafka by its default heartbeats, Ottla because a lock on a file is free."""
     with _replicated_topic(broker, scale.counts[-1]) as topic:
+        settle(scale.idle_seconds, broker.nodes)
         victim = broker.others[-1]
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         gone = {_NODES}
@@ -88,15 +89,20 @@ def _fail_over(broker: Broker, scale: Scale) -> Mapping[str, float]:
 def _replicated_topic(broker: Broker, partitions: int) -> Iterator[str]:
     admin: Any = AdminClient({"bootstrap.servers": broker.cluster_bootstrap, "log_level": 0})
     name = f"bench-cluster-{next(_names)}"
+    _until(lambda: len(admin.list_topics(timeout=_TIMEOUT).brokers) == _NODES, "all brokers know each other")
     new = NewTopic(name, partitions, _NODES)
     admin.create_topics([new], operation_timeout=_TIMEOUT, request_timeout=_TIMEOUT)[name].result(_TIMEOUT)
-    deadline = time.monotonic() + _TIMEOUT
-    while not _all_in_sync(admin, name, partitions):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"the replicas of {name} are not in sync after {_TIMEOUT:.0f} s")
-        time.sleep(0.05)
+    _until(lambda: _all_in_sync(admin, name, partitions), f"the replicas of {name} are in sync")
     yield name
     admin.delete_topics([name])[name].result(_TIMEOUT)
+
+
+def _until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + _TIMEOUT
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {_TIMEOUT:.0f} s: {what}")
+        time.sleep(0.05)
 
 
 def _all_in_sync(admin: Any, topic: str, partitions: int) -> bool:

@@ -168,6 +168,21 @@ def test_a_log_that_cannot_be_served_now_is_no_stray(tmp_path: Path) -> None:
     assert values(visible(again.replicas.leader_of("clicks", 0))) == [b"precious"]
 
 
+def test_many_new_partitions_are_made_little_by_little(tmp_path: Path) -> None:
+    """Nobody is served while logs are made, so others get their turn in between."""
+    host = Host(tmp_path)
+    host.replicas.on_unfinished = host.follow
+    host.cluster.create_topic("clicks", 250)
+    host.follow()
+    assert (len(host.hosted()), host.replicas.all_hosted, host.replicas.unserved()) == (100, False, set())
+    with expect(ErrorCode.NOT_LEADER_OR_FOLLOWER):
+        host.replicas.leader_of("clicks", 249)
+    host.clock.advance(0.0)
+    host.clock.advance(0.0)
+    assert (len(host.hosted()), host.replicas.all_hosted) == (250, True)
+    assert host.replicas.leader_of("clicks", 249).append(batch()).base_offset == 0
+
+
 # Trouble
 
 

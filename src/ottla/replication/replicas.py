@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.replicas")
 
+_NEW_LOGS_AT_ONCE = 100
+
 
 class Replicas:
     def __init__(self, broker_id: int, directories: list[LogDirectory], clock: Clock, background: Background) -> None:
@@ -42,6 +44,11 @@ class Replicas:
         """Topics that cannot be served, which is said once."""
         self._config: BrokerConfig | None = None
         self._starting = True
+        self._created = 0
+        """New logs since the image was shown."""
+        self._unfinished = False
+        self.on_unfinished: Callable[[], None] = lambda: None
+        """Called when the image should be shown again, because there is more of it to be made."""
         self.on_caught_up: Callable[[Partition], None] = lambda _: None
         """Called when a follower that is not in sync could be."""
         self.preferred_directories: dict[TopicPartition, LogDirectory] = {}
@@ -85,7 +92,9 @@ class Replicas:
             TopicPartition(topic.name, state.partition)
             for topic in self._topics.values()
             for state in topic.partitions
-            if state.leader == self._broker_id and (topic.name, state.partition) not in self._led
+            if topic.name in self._complained_of
+            and state.leader == self._broker_id
+            and (topic.name, state.partition) not in self._led
         }
         return offline | missing
 
@@ -93,9 +102,9 @@ class Replicas:
         state = self._state(TopicPartition(topic, index))
         if state is None:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{index}")
-        if state.leader == self._broker_id:
+        if state.leader == self._broker_id and topic in self._complained_of:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} cannot be served")
-        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"another broker leads {topic}-{index}")
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is not led here, or not yet")
 
     def _state(self, key: TopicPartition) -> PartitionState | None:
         topic = self._topics.get(key.topic)
@@ -106,6 +115,7 @@ class Replicas:
     def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
         """Make the partitions match the image. It is the level that counts, so this can be repeated at any time."""
         before, self._topics = self._topics, image.topics
+        self._created, self._unfinished = 0, False
         settings_changed, self._config = config is not self._config, config
         for name, topic in before.items():
             now = image.topics.get(name)
@@ -118,11 +128,13 @@ class Replicas:
             if settings_changed or not _same(self._applied.get(name), wanted):
                 self._apply_topic(*wanted, config)
         self._starting = False
+        if self._unfinished:
+            self._clock.call_later(0.0, self.on_unfinished)
 
     def _apply_topic(self, topic: TopicState, overrides: Mapping[str, str], config: BrokerConfig) -> None:
         """A topic that cannot be served is tried again later, and is not in the way of the others."""
         try:
-            self._host_partitions(topic, topic_config(config, overrides))
+            finished = self._host_partitions(topic, topic_config(config, overrides))
         except (OSError, LogDirectoryError, ConfigError) as error:
             level = logging.DEBUG if topic.name in self._complained_of else logging.ERROR
             log.log(level, "%s cannot be served, which is tried again: %s", topic.name, error)
@@ -130,9 +142,12 @@ class Replicas:
             self._applied.pop(topic.name, None)
         else:
             self._complained_of.discard(topic.name)
-            self._applied[topic.name] = (topic, overrides)
+            if finished:
+                self._applied[topic.name] = (topic, overrides)
 
-    def _host_partitions(self, topic: TopicState, config: TopicConfig) -> None:
+    def _host_partitions(self, topic: TopicState, config: TopicConfig) -> bool:
+        """Returns whether all are here. To make thousands of directories takes a file system seconds, during which
+        nobody would be served: the rest is made when others had their turn."""
         for state in topic.partitions:
             key = topic.name, state.partition
             if self._broker_id not in state.replicas:
@@ -140,10 +155,14 @@ class Replicas:
                 continue
             partition = self._partitions.get(key)
             if partition is None:
+                if self._created >= _NEW_LOGS_AT_ONCE:
+                    self._unfinished = True
+                    return False
                 partition = self._partitions[key] = self._host(topic, state, config)
             else:
                 partition.configure(config)
             self._give_role(partition, state)
+        return True
 
     def _host(self, topic: TopicState, state: PartitionState, config: TopicConfig) -> Partition:
         key = TopicPartition(topic.name, state.partition)
@@ -197,6 +216,7 @@ class Replicas:
             return kept
         if self._starting:
             log.warning("%s has no log in any of the log directories; it begins empty", key)
+        self._created += 1
         emptiest = min(self.directories, key=lambda directory: len(directory.logs))
         return self.preferred_directories.pop(key, emptiest).create_log(key, topic.topic_id, log_config(config))
 

@@ -253,6 +253,7 @@ class BrokerServer:
         in_sync = InSyncReplicas(replicas, world.clock, lambda: controller.config, partial(_alter_isr, controller))
         in_sync.start()
         self._closing.callback(in_sync.stop)
+        replicas.on_unfinished = controller.publish
         abdication = Abdication(controller, replicas, store, world.clock)
         abdication.start()
         self._closing.callback(abdication.stop)
