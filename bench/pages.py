@@ -47,7 +47,7 @@ Both read the same topics of four partitions from the same broker, which is Ottl
 a value of 100 and were written by librdkafka without compression. Each side has a SparkSession of its own in a process
 of its own, `local[*]`, with Spark's defaults for everything that matters to speed (1 GB of heap, no preset of Ottla's),
 and works in turn; who goes first changes with every repeat, and every case starts with an unmeasured pass. The
-connector is measured with its defaults and with the options that made it fastest here,
+connector is measured with its defaults and with options that make it faster,
 `kafka.max.poll.records=10000` and `kafka.fetch.max.wait.ms=10`.
 
 - Batch to noop: from `spark.read` until the rows have been handed to the sink `noop`, planning included.
