@@ -68,6 +68,8 @@ class Spark:
 
     def run(self, job: Job) -> JobResult:
         assert self._process.stdin is not None
+        if self._process.stdin.closed:
+            raise SparkError("the session has ended")
         try:
             self._process.stdin.write(json.dumps(asdict(job)) + "\n")
             self._process.stdin.flush()
