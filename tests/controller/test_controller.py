@@ -224,10 +224,11 @@ async def test_a_store_error_while_deciding_again_becomes_a_kafka_error() -> Non
 async def test_a_lost_session_becomes_a_kafka_error() -> None:
     world = ControllerWorld()
     one = await world.join(1)
+    await one.controller.create_topic("clicks")
     assert one.store.session_id is not None
     world.tree.expire(one.store.session_id)
     with expect(ErrorCode.UNKNOWN_SERVER_ERROR):
-        await one.controller.create_topic("clicks")
+        await one.controller.delete_topic("clicks")
 
 
 @on_loop

@@ -7,6 +7,7 @@ compare-and-set fails was made on an old image, so it is made again on a new one
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -140,6 +141,7 @@ class Controller:
             validate_topic_overrides(overrides or {}, self.config)
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        await self._meet_newcomers()
 
         def decide(image: ClusterImage) -> tuple[list[Op], TopicState]:
             return topics.create_topic(
@@ -199,9 +201,16 @@ class Controller:
     async def create_partitions(
         self, name: str, count: int, assignment: Sequence[Sequence[int]] | None, *, validate_only: bool = False
     ) -> TopicState:
+        await self._meet_newcomers()
         return await self._decide(
             lambda image: topics.create_partitions(image, name, count, assignment), commit=not validate_only
         )
+
+    async def _meet_newcomers(self) -> None:
+        """A broker that has said that it is ready takes part in whatever is placed next. If the store is away, what is
+        known has to do."""
+        with contextlib.suppress(StoreError):
+            await self.refresh()
 
     async def set_overrides(
         self,
@@ -247,6 +256,7 @@ class Controller:
     async def alter_reassignments(self, name: str, targets: Targets, *, allow_factor_change: bool) -> Refusals:
         """Begin, change or cancel the moves of a topic's partitions; returns why some of them are refused."""
         refused: Refusals = {}
+        await self._meet_newcomers()
         partitions = list(targets)
         for start in range(0, len(partitions), MAX_STATES_IN_COMMIT):
             some = {partition: targets[partition] for partition in partitions[start : start + MAX_STATES_IN_COMMIT]}
