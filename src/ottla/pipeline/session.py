@@ -46,7 +46,7 @@ _ONE_MACHINE = {
 }
 
 SHORT_RUN = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -Xss4m"}
-"""For runs of a minute or two: Java's second compiler takes a third of all CPU time then, and pays off later."""
+"""For runs of a minute or two, which end before the work of Java's second compiler pays off."""
 
 
 @dataclass(frozen=True, slots=True)
