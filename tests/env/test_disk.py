@@ -129,12 +129,13 @@ def test_files_do_not_reach_child_processes(disk: OsDisk, tmp_path: Path) -> Non
 def test_a_file_tells_what_is_in_memory(disk: OsDisk, tmp_path: Path) -> None:
     file = disk.open(f"{tmp_path}/file", create=True)
     file.write(bytes(1 << 20), 0)
-    assert file.is_cached(0)
+    assert file.read_cached(1 << 20, 0) == bytearray(1 << 20)
+    assert file.read_cached(2, (1 << 20) - 1) is None  # there is only one byte more
     file.sync()
     os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    if file.is_cached(0):
+    if file.read_cached(1, 0) is not None:
         pytest.skip("this file system keeps its pages, or cannot tell")
-    assert not file.is_cached(1 << 19)
+    assert file.read_cached(1, 1 << 19) is None
     file.read(1 << 20, 0)
-    assert file.is_cached(0)
-    assert file.is_cached((1 << 20) - 1)
+    assert file.read_cached(1, 0) == bytearray(1)
+    assert file.read_cached(1, (1 << 20) - 1) == bytearray(1)

@@ -201,8 +201,10 @@ class ColdFile(OsFile):
         self.reads: list[tuple[int, int]] = []
         self._cold = cold
 
-    def is_cached(self, position: int) -> bool:
-        return position not in self._cold
+    def read_cached(self, size: int, position: int) -> bytearray | None:
+        if any(position <= cold < position + size for cold in self._cold):
+            return None
+        return super().read_cached(size, position)
 
     def read(self, size: int, position: int) -> bytes:
         self.reads.append((size, position))

@@ -1,4 +1,7 @@
+import random
 import struct
+from bisect import bisect_right
+from operator import itemgetter
 
 import pytest
 from hypothesis import given
@@ -156,3 +159,27 @@ def test_entries_gather_in_memory_until_there_is_a_block() -> None:
     index.flush()
     assert not index.wants_flush
     assert disk.size(PATH) == 4096
+
+
+def test_what_is_remembered_of_the_file_is_never_out_of_date() -> None:
+    """Searches here and there, in a file of many blocks, between all that changes what is in it."""
+    index, dice = new_index(), random.Random(7)
+    entries: list[tuple[int, int]] = []
+    for _ in range(300):
+        match dice.randrange(8):
+            case 0:
+                index.truncate(kept := dice.randrange(len(entries) + 1))
+                del entries[kept:]
+            case 1 | 2:
+                index.flush()
+            case _:
+                for _ in range(dice.randrange(400)):
+                    offset = entries[-1][0] + dice.randint(1, 9) if entries else 3
+                    entries.append((offset, 2 * offset))
+                    index.append(offset, 2 * offset)
+        for _ in range(5):
+            column, target = dice.randrange(2), dice.randrange(entries[-1][1] + 20) if entries else 0
+            expected = bisect_right(entries, target, key=itemgetter(column))
+            assert index.count_up_to(column, target) == expected
+    index.reset()
+    assert index.floor(0, 1 << 30) is None

@@ -24,8 +24,8 @@ class File(Protocol):
     def write(self, data: Buffer, position: int) -> None:
         """All of the data, or OSError (a full disk may leave a part of it behind)."""
 
-    def is_cached(self, position: int) -> bool:
-        """Whether a read there would find its page in memory and not wait for the disk."""
+    def read_cached(self, size: int, position: int) -> bytearray | None:
+        """Just so many bytes, if all of them are in memory; None if a read would have to wait for the disk."""
 
     def truncate(self, size: int) -> None: ...
 
@@ -75,9 +75,6 @@ class Disk(Protocol):
         """Hold an exclusive lock on a file until the context ends; BlockingIOError if another process has it."""
 
 
-_ONE_BYTE = bytearray(1)
-
-
 class OsFile:
     __slots__ = ("_fd",)
 
@@ -96,14 +93,15 @@ class OsFile:
             data += more
         return data
 
-    def is_cached(self, position: int) -> bool:
+    def read_cached(self, size: int, position: int) -> bytearray | None:
+        data = bytearray(size)
         try:
-            os.preadv(self._fd, [_ONE_BYTE], position, os.RWF_NOWAIT)
+            count = os.preadv(self._fd, [data], position, os.RWF_NOWAIT)
         except BlockingIOError:
-            return False
-        except OSError:
-            return True  # a file system that cannot tell
-        return True
+            return None
+        except OSError:  # a file system that cannot tell
+            count = os.preadv(self._fd, [data], position)
+        return data if count == size else None
 
     def write(self, data: Buffer, position: int) -> None:
         written = os.pwrite(self._fd, data, position)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    import asyncio
-
     from ottla.config.broker import BrokerConfig
     from ottla.controller.controller import Controller
     from ottla.controller.peers import Peers
@@ -68,11 +66,21 @@ Reply: TypeAlias = "Response | Awaitable[Response | None] | None"
 Handler: TypeAlias = Callable[[Broker, Context, Any], Reply]
 
 
+class Event(Protocol):
+    """What has to happen before a reply: a future, or something that is as much of one as this."""
+
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> None: ...
+
+    def cancel(self) -> object: ...
+
+    def cancelled(self) -> bool: ...
+
+
 class Later(NamedTuple):
     """An encoded reply that is made when something is done."""
 
-    event: asyncio.Future[Any]
-    make: Callable[[asyncio.Future[Any]], list[Part]]
+    event: Event
+    make: Callable[[Any], list[Part]]
     blocks: bool = True
     """Whether the next request of the connection has to wait for it. Appends need not: they are in order already."""
 

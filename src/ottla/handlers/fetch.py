@@ -257,7 +257,7 @@ class Fetch:
                 future.set_result(answer())
 
         if self._committed_only:
-            waiter: DataWaiter = StableDataWaiter(clock, self._partitions, seconds, look_again, self._has_enough)
+            waiter: DataWaiter = StableDataWaiter(clock, self._partitions, seconds, look_again, self.has_enough)
         else:
             missing = self._request.min_bytes - self._size
             waiting = [it.waiters if self._replica < 0 else it.follower_waiters for it in self._partitions]
@@ -265,7 +265,7 @@ class Fetch:
         future.add_done_callback(lambda _: waiter.cancel())
         return future
 
-    def _has_enough(self) -> bool:
+    def has_enough(self) -> bool:
         self.read()
         return self.is_ready()
 

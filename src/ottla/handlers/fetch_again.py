@@ -19,6 +19,7 @@ from ottla.handlers.fetch import ANY_REPLICA_SINCE, Fetch, find
 from ottla.handlers.read_replica import selects_by_rack
 from ottla.model import READ_COMMITTED
 from ottla.replication.fetch_sessions import FetchPartition
+from ottla.replication.waiting import DataWaiter, StableDataWaiter
 from ottla.wire.api import FETCH
 from ottla.wire.api.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.wire.codec import encode
@@ -26,8 +27,11 @@ from ottla.wire.framing import response_frame
 from ottla.wire.primitives import write_varint
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.env.network import Part
     from ottla.handlers.context import Broker, Context
+    from ottla.log.log import LogRead
     from ottla.replication.fetch_sessions import FetchSession, Key
     from ottla.replication.partition import Partition
     from ottla.wire.api.fetch import FetchRequest
@@ -165,6 +169,31 @@ class _Shape:
         return [head + length, records, self._reply_after]
 
 
+class _Poll:
+    """A fetch that waits, as an event: without a future, whose callbacks would cost further turns of the event loop."""
+
+    __slots__ = ("_tell", "waiter")
+
+    waiter: DataWaiter
+
+    def __init__(self) -> None:
+        self._tell: Callable[[_Poll], object] | None = None
+
+    def add_done_callback(self, callback: Callable[[_Poll], object], /) -> None:
+        self._tell = callback
+
+    def cancel(self) -> None:
+        self._tell = None
+        self.waiter.cancel()
+
+    def cancelled(self) -> bool:
+        return self._tell is None
+
+    def happened(self) -> None:
+        if self._tell is not None:
+            self._tell(self)
+
+
 class FetchAgain:
     """The shape that one connection sent last, and how to serve more of it."""
 
@@ -188,34 +217,62 @@ class FetchAgain:
     def serve(self, frame: memoryview) -> list[Part] | Later | None:
         """The reply, now or later; None for a request that must take the slow way."""
         shape = self._shape
-        found = shape.match(frame) if shape is not None else None
-        if shape is None or found is None:
+        numbers = shape.match(frame) if shape is not None else None
+        if shape is None or numbers is None:
             return None
-        correlation_id, epoch, offset = found
+        correlation_id, epoch, offset = numbers
         wanted = FetchPartition(shape.key, offset, shape.max_bytes, shape.leader_epoch)
         try:
             session = self._broker.fetch_sessions.begin(shape.request.session_id, epoch, [wanted], [], shape.by_id)
         except KafkaError as error:
             return shape.encode(correlation_id, FetchResponse(error_code=error.code))
-        parts = self._read(shape, correlation_id, session, shape.request.min_bytes)
-        if parts is not None:
-            return parts
-        fetch = Fetch(self._broker, shape.request, session, self._context, shape.version)
+        request, looked = shape.request, self._look(shape, session)
+        if looked is None:
+            return self._serve_slowly(shape, correlation_id, session)
+        partition, records = looked
+        if records.size >= request.min_bytes or request.max_wait_ms <= 0:
+            return self._answer(shape, correlation_id, session, looked)
+        poll = self._wait(shape, session, partition, request.min_bytes - records.size)
+        return Later(poll, lambda _: self._answer_at_last(shape, correlation_id, session))
+
+    def _serve_slowly(self, shape: _Shape, correlation_id: int, session: FetchSession) -> list[Part] | Later:
+        fetch = self._slow_twin(shape, session)
         fetch.read()
         if fetch.is_ready():
             return shape.encode(correlation_id, fetch.response())
-        reply = fetch.wait(lambda: self._read_at_last(shape, correlation_id, session, fetch))
-        return Later(reply, asyncio.Future.result)
+        return Later(fetch.wait(lambda: self._answer_at_last(shape, correlation_id, session)), asyncio.Future.result)
 
-    def _read_at_last(self, shape: _Shape, correlation_id: int, session: FetchSession, fetch: Fetch) -> list[Part]:
-        parts = self._read(shape, correlation_id, session, 1)
-        if parts is None:
-            fetch.read()
-            parts = shape.encode(correlation_id, fetch.response())
-        return parts
+    def _slow_twin(self, shape: _Shape, session: FetchSession) -> Fetch:
+        return Fetch(self._broker, shape.request, session, self._context, shape.version)
 
-    def _read(self, shape: _Shape, correlation_id: int, session: FetchSession, enough: int) -> list[Part] | None:
-        """A reply with records, if there are enough of them and the session holds one partition only."""
+    def _wait(self, shape: _Shape, session: FetchSession, partition: Partition, missing: int) -> _Poll:
+        clock, seconds, poll = self._broker.clock, shape.request.max_wait_ms / 1000, _Poll()
+        if shape.committed_only:
+            has_enough = self._slow_twin(shape, session).has_enough
+            poll.waiter = StableDataWaiter(clock, [partition], seconds, poll.happened, has_enough)
+        else:
+            poll.waiter = DataWaiter(clock, [partition.waiters], missing, seconds, poll.happened)
+        return poll
+
+    def _answer_at_last(self, shape: _Shape, correlation_id: int, session: FetchSession) -> list[Part]:
+        """The reply to a fetch that has waited, however little there is to read."""
+        looked = self._look(shape, session)
+        if looked is None:
+            return shape.encode(correlation_id, self._slow_twin(shape, session).read_again())
+        return self._answer(shape, correlation_id, session, looked)
+
+    def _answer(
+        self, shape: _Shape, correlation_id: int, session: FetchSession, looked: tuple[Partition, LogRead]
+    ) -> list[Part]:
+        partition, (file, position, size, _) = looked
+        if file is None:
+            return shape.encode(correlation_id, self._slow_twin(shape, session).read_again())
+        [wanted] = session
+        session.has_news(wanted, partition.high_watermark, partition.log.log_start_offset, urgent=True)
+        return shape.reply(correlation_id, session.id, partition, FileSlice(file, position, size))
+
+    def _look(self, shape: _Shape, session: FetchSession) -> tuple[Partition, LogRead] | None:
+        """What there is to read; None if it is for the slow twin to say."""
         if len(session.partitions) > 1:
             return None
         [wanted] = session
@@ -225,19 +282,12 @@ class FetchAgain:
                 return None
             room = min(shape.request.max_bytes, self._broker.config.integer("fetch.max.bytes"))
             limit = min(wanted.max_bytes, room)
-            if shape.committed_only:
-                found, aborted = partition.read_committed(wanted.fetch_offset, limit)
-                if aborted:
-                    return None
-            else:
-                found = partition.read(wanted.fetch_offset, limit)
+            if not shape.committed_only:
+                return partition, partition.read(wanted.fetch_offset, limit)
+            found, aborted = partition.read_committed(wanted.fetch_offset, limit)
+            return None if aborted else (partition, found)
         except KafkaError:
             return None
-        if found.file is None or found.size < enough:
-            return None
-        session.has_news(wanted, partition.high_watermark, partition.log.log_start_offset, urgent=True)
-        records = FileSlice(found.file, found.position, found.size)
-        return shape.reply(correlation_id, session.id, partition, records)
 
 
 def _has_shape(header: RequestHeader, request: FetchRequest) -> bool:

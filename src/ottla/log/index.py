@@ -3,7 +3,8 @@
 Files hold exactly the entries that were written. Kafka preallocates its own with zeros while a segment is active; such
 padding is recognised and cut off. New entries gather in memory and go to the file in blocks: nothing is lost with them
 in a crash, because recovery rebuilds the index of every segment past the recovery point, and older segments were
-flushed when they were sealed. No file stays open between calls.
+flushed when they were sealed. No file stays open between calls; the block that was looked into last stays in memory,
+because the next reader of a segment is mostly the last one, who goes on.
 """
 
 import struct
@@ -31,7 +32,7 @@ class DamagedIndex(Exception):  # noqa: N818 - it names the thing that is wrong
 class SparseIndex:
     """An append-only table of sorted entries: part in the file, the newest part in memory."""
 
-    __slots__ = ("_disk", "_entry", "_path", "_stored", "_tail")
+    __slots__ = ("_block", "_block_slot", "_disk", "_entry", "_path", "_stored", "_tail")
 
     def __init__(self, disk: Disk, path: str, entry: struct.Struct, *, new: bool) -> None:
         self._disk = disk
@@ -39,6 +40,8 @@ class SparseIndex:
         self._entry = entry
         self._stored = 0 if new else _UNKNOWN
         self._tail = bytearray()
+        self._block = b""
+        self._block_slot = 0
 
     def __len__(self) -> int:
         return self._stored_count() + len(self._tail) // self._entry.size
@@ -82,6 +85,7 @@ class SparseIndex:
     def truncate(self, count: int) -> None:
         """Keep the first `count` entries."""
         stored = self._stored_count()
+        self.forget_block()
         if count >= stored:
             del self._tail[(count - stored) * self._entry.size :]
             return
@@ -95,6 +99,11 @@ class SparseIndex:
         """Forget everything, whatever state the file is in. What it holds is overwritten, and cut off by `seal`."""
         self._tail = bytearray()
         self._stored = 0
+        self.forget_block()
+
+    def forget_block(self) -> None:
+        """Free the memory of what was read last."""
+        self._block = b""
 
     def contents(self) -> bytes:
         """The entries in the file as they are, for a salvage; none when there is no file."""
@@ -110,9 +119,22 @@ class SparseIndex:
         stored = self._stored_count()
         if self._tail and self._unpack(self._tail, 0)[column] <= target:
             return stored + self._search(self._tail, column, target)
-        return self._search_file(stored, column, target) if stored else 0
+        if not stored:
+            return 0
+        if not self._block_holds(stored, column, target):
+            self._read_block(stored, column, target)
+        return self._block_slot + self._search(self._block, column, target)
 
-    def _search_file(self, stored: int, column: int, target: int) -> int:
+    def _block_holds(self, stored: int, column: int, target: int) -> bool:
+        """Whether the block that was read last has the answer, whatever is around it."""
+        block, slot = self._block, self._block_slot
+        count = len(block) // self._entry.size
+        if not count:
+            return False
+        begins_before = slot == 0 or self._unpack(block, 0)[column] <= target
+        return begins_before and (slot + count == stored or target < self._unpack(block, count - 1)[column])
+
+    def _read_block(self, stored: int, column: int, target: int) -> None:
         size = self._entry.size
         file = self._disk.open(self._path)
         low, high = 0, stored
@@ -122,9 +144,8 @@ class SparseIndex:
                 low = middle
             else:
                 high = middle
-        block = file.read((high - low) * size, low * size)
+        self._block, self._block_slot = file.read((high - low) * size, low * size), low
         file.close()
-        return low + self._search(block, column, target)
 
     def _search(self, block: bytes | bytearray, column: int, target: int) -> int:
         low, high = 0, len(block) // self._entry.size

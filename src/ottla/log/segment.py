@@ -113,6 +113,8 @@ class Segment:
 
     def release_file(self) -> None:
         self._file = None
+        self.offset_index.forget_block()
+        self.time_index.forget_block()
 
     # Writing
 
