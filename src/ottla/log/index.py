@@ -144,7 +144,8 @@ class SparseIndex:
                 low = middle
             else:
                 high = middle
-        self._block, self._block_slot = file.read((high - low) * size, low * size), low
+        # As much as a block holds, not only up to `high`: readers go on forwards.
+        self._block, self._block_slot = file.read(min((stored - low) * size, _BLOCK_BYTES), low * size), low
         file.close()
 
     def _search(self, block: bytes | bytearray, column: int, target: int) -> int:
@@ -159,7 +160,12 @@ class SparseIndex:
 
     def _at(self, slot: int) -> tuple[int, int]:
         stored = self._stored_count()
-        return self._read(slot) if slot < stored else self._unpack(self._tail, slot - stored)
+        if slot >= stored:
+            return self._unpack(self._tail, slot - stored)
+        inside = slot - self._block_slot
+        if 0 <= inside < len(self._block) // self._entry.size:
+            return self._unpack(self._block, inside)
+        return self._read(slot)
 
     def _read(self, slot: int) -> tuple[int, int]:
         file = self._disk.open(self._path)
