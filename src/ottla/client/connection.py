@@ -77,14 +77,19 @@ class Connection(asyncio.BufferedProtocol):
         self._next_correlation_id = (correlation_id + 1) & 0x7FFF_FFFF
         head = request_header(request.api_key, version, correlation_id, self._client_id)
         body = codec.encode(request, version)
-        future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Response] = loop.create_future()
         self._waiting[correlation_id] = _Waiting(response, version, future)
         self._transport.writelines([_LENGTH.pack(len(head) + len(body)), head, body])
+        # Followers fetch all the time, and `asyncio.wait_for` would cost as much as the rest of a call.
+        overdue = loop.call_later(within, self._give_up, APIS[request.api_key].name, within)
         try:
-            return await asyncio.wait_for(future, within)
-        except TimeoutError:
-            self.close(f"{self.address} did not answer {APIS[request.api_key].name} within {within:g} s")
-            raise cast("ConnectionFailed", self._failure) from None
+            return await future
+        finally:
+            overdue.cancel()
+
+    def _give_up(self, name: str, within: float) -> None:
+        self.close(f"{self.address} did not answer {name} within {within:g} s")
 
     async def negotiate(self, within: float) -> None:
         """Ask what the broker speaks; one that does not know our version of the question answers in version 0."""
