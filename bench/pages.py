@@ -26,7 +26,7 @@ compiler has seen them, and the first case of each shape (its client, the number
 with an unmeasured pass.
 
 Cells show the median of {repeats} repeats and, as ±, how far the farthest of them is from it. CPU is the broker's user
-and system time. ProducerPerformance is read in its steady state, after a quarter of its records; ConsumerPerformance by
+and system time. ProducerPerformance is read in its steady state, after a third of its records; ConsumerPerformance by
 its fetch time, which leaves out the forming of the group. EndToEndLatency prints percentiles in whole milliseconds,
 each of which is taken for its middle; librdkafka makes the same trips with a finer clock. The null broker receives and
 writes to a file, or sends a file, and does nothing else; with fsync it syncs once for each request, one after the

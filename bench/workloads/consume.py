@@ -54,7 +54,7 @@ def _drop(broker: Broker, scale: Scale, *, topic: str) -> None:
 
 def _count(scale: Scale, size: int) -> int:
     """Reading is faster than writing, so take more, that the fetching and not the starting is measured."""
-    return 2 * scale.records(size)
+    return 4 * scale.records(size)
 
 
 def _measure(broker: Broker, scale: Scale, *, topic: str, size: int) -> Mapping[str, float]:

@@ -6,7 +6,7 @@ from functools import partial
 from bench import generator, wire
 from bench.brokers import Broker
 from bench.case import WARMED_UP, Case, Scale, new_topic, raw_load
-from bench.measurement import Metric, Unit, at_least, at_most
+from bench.measurement import KAFKA, NULL, OTTLA, Metric, Unit, at_least, at_most
 
 _SMALL = (
     Metric(
@@ -24,6 +24,11 @@ _SMALL = (
     Metric("p50", Unit.MILLISECONDS),
     Metric("p99", Unit.MILLISECONDS, plotted=True),
 )
+_FLOOR = (
+    Metric("rate", Unit.REQUESTS_PER_SECOND, None, NULL),
+    Metric("broker CPU", Unit.MICROSECONDS_PER_REQUEST, None, NULL),
+)
+"""What is left for a broker in Python that only receives, writes and answers."""
 _MEDIUM = tuple(Metric(metric.name, metric.unit, plotted=metric.plotted) for metric in _SMALL)
 
 
@@ -32,8 +37,9 @@ def cases(scale: Scale) -> list[Case]:
         Case(
             "requests",
             f"16 connections, one {wire.SMALL_BATCH} B batch each",
-            _SMALL,
+            _SMALL + _FLOOR,
             partial(_measure, connections=16, in_flight=16, batch_bytes=wire.SMALL_BATCH),
+            (KAFKA, OTTLA, NULL),
             shape=WARMED_UP,
         ),
         Case(

@@ -46,8 +46,15 @@ class Consumer:
         self.version = version
         self.session_id = 0
         self.seen: list[bytes] = []
+        self._world = world
         self._connection: MemoryConnection = world.connect()
         self._topic_id = topic_id
+
+    def another(self) -> "Consumer":
+        return Consumer(self._world, self._topic_id, self.version)
+
+    def hang_up(self) -> None:
+        self._connection.close()
 
     def send(
         self,
@@ -208,6 +215,41 @@ async def test_a_waiting_fetch_keeps_the_next_request_waiting(tmp_path: Path) ->
         append(world, 0, 10)
         await until(lambda: consumer.is_answered)
         assert [len(consumer.take().responses[0].partitions) for _ in range(2)] == [1, 1]
+
+
+@asynchronous
+async def test_what_one_connection_has_learned_all_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = Counted(monkeypatch)
+    async with running(tmp_path) as world:
+        first = await new_consumer(world, 12)
+        append(world, 0, 10)
+        for _ in range(5):
+            first.send([(0, 0)], -1)
+            first.take()
+        assert counted.fast == 1
+        second = first.another()
+        for _ in range(3):
+            second.send([(0, 0)], -1)
+            second.take()
+        assert counted.fast == 3
+        assert second.seen == first.seen[:3]
+
+
+@asynchronous
+async def test_a_client_that_goes_away_just_before_its_answer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with running(tmp_path) as world:
+        consumer = await new_consumer(world, 12)
+        append(world, 0, 10)
+        for _ in range(4):
+            consumer.send([(0, 0)], -1, max_wait_ms=500)
+            consumer.take()
+        consumer.send([(0, 1)], -1, max_wait_ms=500)
+        append(world, 0, 10)
+        consumer.hang_up()
+        await settle()
+        assert not consumer.is_answered
+        assert not world.broker.replicas.leader_of("topic", 0).waiters
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 @pytest.mark.parametrize("learned", [True, False], ids=["fast", "slow"])

@@ -32,6 +32,8 @@ VERSIONS = range(3, PRODUCE.max_version + 1)
 """Those below are refused as a whole."""
 FAST_VERSIONS = range(5, PRODUCE.max_version + 1)
 TIMESTAMP = 1_700_000_000_000
+PER_CONNECTION = 100
+"""Requests, so that some are learned from on one connection and served on another."""
 
 
 def a_batch(value: bytes, *, producer_id: int = -1, sequence: int = -1, transactional: bool = False) -> bytes:
@@ -111,11 +113,14 @@ async def create_topics(world: Running) -> dict[str, TopicId]:
 async def send_all(world: Running, samples: list[Sample]) -> tuple[list[bytes], list[bytes]]:
     """The replies, with names in place of the topics' ids, and what is in the logs afterwards."""
     ids = await create_topics(world)
-    connection = world.connect()
-    for number, sample in enumerate(samples):
-        connection.push(sample.frame(number, ids))
-        await until(lambda number=number: len(connection.frames()) > number)  # type: ignore[misc]
-    replies = [bytes(frame) for frame in connection.frames()]
+    replies = []
+    for start in range(0, len(samples), PER_CONNECTION):
+        connection = world.connect()
+        for number, sample in enumerate(samples[start : start + PER_CONNECTION], start):
+            connection.push(sample.frame(number, ids))
+            count = number + 1 - start
+            await until(lambda: len(connection.frames()) >= count)  # noqa: B023 - it is called at once
+        replies += [bytes(frame) for frame in connection.frames()]
     for name, topic_id in ids.items():
         replies = [reply.replace(topic_id, name.encode()) for reply in replies]
     logs = []
@@ -161,7 +166,7 @@ async def both_ways(directory: Path, monkeypatch: pytest.MonkeyPatch, samples: l
 @pytest.mark.parametrize("seed", range(6))
 @asynchronous
 async def test_both_ways_answer_and_store_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    taken, _ = await both_ways(tmp_path, monkeypatch, random_samples(seed, 200))
+    taken, _ = await both_ways(tmp_path, monkeypatch, random_samples(seed, 300))
     assert taken > 20
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+from ottla.handlers.shapes import Shapes
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from ottla.coordinator.transactions import TransactionCoordinator
     from ottla.env.clock import Clock
     from ottla.env.network import Address, Part
+    from ottla.handlers.fetch_again import FetchShape
+    from ottla.handlers.produce_again import ProduceShape
     from ottla.replication.fetch_sessions import FetchSessions
     from ottla.replication.moving import LogMoves
     from ottla.replication.replicas import Replicas
@@ -43,6 +47,8 @@ class Broker:
     markers: Markers
     peers: Peers
     producer_ids: ProducerIds
+    produce_shapes: Shapes[ProduceShape] = field(default_factory=Shapes)
+    fetch_shapes: Shapes[FetchShape] = field(default_factory=Shapes)
 
     @property
     def config(self) -> BrokerConfig:

@@ -1,9 +1,9 @@
-"""Fast path of Fetch, for a request that looks like an earlier one of its connection. Slow twin: `handlers.fetch`.
+"""Fast path of Fetch, for a request that looks like an earlier one. Slow twin: `handlers.fetch`.
 
 A consumer of one partition sends the same bytes over and over; only correlation id, session epoch and offset differ. A
-request that took the slow way is remembered as a `_Shape`; one that has the same bytes is not decoded into messages,
-and a reply with records is not encoded from any: the numbers that differ are filled in. Sessions, waiting and every
-reply without records are the slow twin's own. `tests/handlers/test_fetch_again.py` holds both to the same bytes.
+request that took the slow way is remembered as a `FetchShape`; one that has the same bytes is not decoded, and a reply
+with records is not encoded from any message: the numbers that differ are filled in. Sessions and replies without
+records are the slow twin's own. `tests/handlers/test_fetch_again.py` holds both to the same bytes.
 """
 
 from __future__ import annotations
@@ -40,11 +40,6 @@ if TYPE_CHECKING:
 _FIRST_VERSION = 7
 """From here on there are sessions, and a log start offset."""
 
-_LEARN_AFTER = 3
-_LEARN_EVERY = 16
-"""Requests that take the slow way before one is learned from, and how often after that. A shape costs more than a slow
-request, so that neither a client that sends two requests nor one whose requests all differ must pay for many."""
-
 _INT = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
 _NUMBERS = struct.Struct(">qqq")
@@ -57,7 +52,7 @@ _NUMBER_MARKS = (0x1718192021222324, 0x2526272829303132, 0x3334353637383940)
 _RECORDS_MARK = b"records"
 
 
-class _Shape:
+class FetchShape:
     """What requests of one shape have in common: their bytes, what these say, and the reply around its numbers."""
 
     __slots__ = (
@@ -149,6 +144,9 @@ class _Shape:
             return None
         return correlation_id, epoch, offset
 
+    def matches(self, frame: memoryview) -> bool:
+        return self.match(frame) is not None
+
     def encode(self, correlation_id: int, response: FetchResponse) -> list[Part]:
         return cast("list[Part]", response_frame(self._header._replace(correlation_id=correlation_id), response))
 
@@ -204,14 +202,13 @@ class FetchAgain:
         self._context = context
         """Of the connection; key, version and client are those of each request."""
         self._missed = 0
-        self._shape: _Shape | None = None
+        self._shape: FetchShape | None = None
 
     def learn(self, frame: memoryview, header: RequestHeader, request: FetchRequest) -> None:
         """A request takes the slow way: the next one like it need not."""
-        if self._missed % _LEARN_EVERY == _LEARN_AFTER and _has_shape(header, request):
-            shape = _Shape(frame, header, request)
-            if shape.match(frame) is not None:  # else it holds something that the codec passes over
-                self._shape = shape
+        shape = self._broker.fetch_shapes.shape_of(frame, self._missed, lambda: _shape_of(frame, header, request))
+        if shape is not None:
+            self._shape = shape
         self._missed += 1
 
     def serve(self, frame: memoryview) -> list[Part] | Later | None:
@@ -235,17 +232,17 @@ class FetchAgain:
         poll = self._wait(shape, session, partition, request.min_bytes - records.size)
         return Later(poll, lambda _: self._answer_at_last(shape, correlation_id, session))
 
-    def _serve_slowly(self, shape: _Shape, correlation_id: int, session: FetchSession) -> list[Part] | Later:
+    def _serve_slowly(self, shape: FetchShape, correlation_id: int, session: FetchSession) -> list[Part] | Later:
         fetch = self._slow_twin(shape, session)
         fetch.read()
         if fetch.is_ready():
             return shape.encode(correlation_id, fetch.response())
         return Later(fetch.wait(lambda: self._answer_at_last(shape, correlation_id, session)), asyncio.Future.result)
 
-    def _slow_twin(self, shape: _Shape, session: FetchSession) -> Fetch:
+    def _slow_twin(self, shape: FetchShape, session: FetchSession) -> Fetch:
         return Fetch(self._broker, shape.request, session, self._context, shape.version)
 
-    def _wait(self, shape: _Shape, session: FetchSession, partition: Partition, missing: int) -> _Poll:
+    def _wait(self, shape: FetchShape, session: FetchSession, partition: Partition, missing: int) -> _Poll:
         clock, seconds, poll = self._broker.clock, shape.request.max_wait_ms / 1000, _Poll()
         if shape.committed_only:
             has_enough = self._slow_twin(shape, session).has_enough
@@ -254,7 +251,7 @@ class FetchAgain:
             poll.waiter = DataWaiter(clock, [partition.waiters], missing, seconds, poll.happened)
         return poll
 
-    def _answer_at_last(self, shape: _Shape, correlation_id: int, session: FetchSession) -> list[Part]:
+    def _answer_at_last(self, shape: FetchShape, correlation_id: int, session: FetchSession) -> list[Part]:
         """The reply to a fetch that has waited, however little there is to read."""
         looked = self._look(shape, session)
         if looked is None:
@@ -262,7 +259,7 @@ class FetchAgain:
         return self._answer(shape, correlation_id, session, looked)
 
     def _answer(
-        self, shape: _Shape, correlation_id: int, session: FetchSession, looked: tuple[Partition, LogRead]
+        self, shape: FetchShape, correlation_id: int, session: FetchSession, looked: tuple[Partition, LogRead]
     ) -> list[Part]:
         partition, (file, position, size, _) = looked
         if file is None:
@@ -271,7 +268,7 @@ class FetchAgain:
         session.has_news(wanted, partition.high_watermark, partition.log.log_start_offset, urgent=True)
         return shape.reply(correlation_id, session.id, partition, FileSlice(file, position, size))
 
-    def _look(self, shape: _Shape, session: FetchSession) -> tuple[Partition, LogRead] | None:
+    def _look(self, shape: FetchShape, session: FetchSession) -> tuple[Partition, LogRead] | None:
         """What there is to read; None if it is for the slow twin to say."""
         if len(session.partitions) > 1:
             return None
@@ -288,6 +285,13 @@ class FetchAgain:
             return None if aborted else (partition, found)
         except KafkaError:
             return None
+
+
+def _shape_of(frame: memoryview, header: RequestHeader, request: FetchRequest) -> FetchShape | None:
+    if not _has_shape(header, request):
+        return None
+    shape = FetchShape(frame, header, request)
+    return shape if shape.matches(frame) else None  # else it holds something that the codec passes over
 
 
 def _has_shape(header: RequestHeader, request: FetchRequest) -> bool:

@@ -1,8 +1,8 @@
-"""Fast path of Produce, for a request that looks like an earlier one of its connection. Slow twin: `handlers.produce`.
+"""Fast path of Produce, for a request that looks like an earlier one. Slow twin: `handlers.produce`.
 
 A producer sends the same bytes over and over: client id, acks, timeout, one topic, one partition. Only correlation id,
-partition and batch differ. A request that took the slow way is remembered as a `_Shape`; one that has the same bytes
-in front is not decoded into messages, and its reply is not encoded from any: the numbers that differ are filled in.
+partition and batch differ. A request that took the slow way is remembered as a `ProduceShape`; one that has the same
+bytes in front is not decoded, and its reply is not encoded from any message: the numbers that differ are filled in.
 What is appended, and all that is checked before that, is the same code on both ways, and the bytes on the wire are held
 to be the same by `tests/handlers/test_produce_again.py`.
 """
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
 _SHAPES = 4
 """Remembered for each connection, the newest first: a producer of a few topics is fast, too."""
 
-_LEARN_AFTER = 3
-_LEARN_EVERY = 16
-"""Requests that take the slow way before one is learned from, and how often after that. A shape costs more than a slow
-request, so that neither a client that sends two requests nor one whose requests all differ must pay for many."""
-
 _FIRST_VERSION = 5
 """From here on a reply has all of `_NUMBERS`."""
 
@@ -53,7 +48,7 @@ _NO_TAGS = b"\0\0\0"
 """How a flexible request ends: no tagged fields for the partition, the topic and the request."""
 
 
-class _Shape:
+class ProduceShape:
     """What requests of one shape have in common: the bytes in front, the topic, and the reply around its numbers."""
 
     __slots__ = (
@@ -108,6 +103,9 @@ class _Shape:
         before, after = self.encode(0, self.response(answer)).split(_NUMBERS.pack(*_MARKS))
         return before[8:], after
 
+    def matches(self, frame: memoryview) -> bool:
+        return frame[:4] == self.call and frame[8 : 8 + len(self.head)] == self.head
+
     def response(self, answer: PartitionProduceResponse) -> ProduceResponse:
         topic = TopicProduceResponse(name=self.topic, partition_responses=[answer])
         if self.topic_id is not None:
@@ -130,17 +128,17 @@ class ProduceAgain:
         self._context = context
         """Of the connection; key, version and client are those of each request."""
         self._missed = 0
-        self._shapes: list[_Shape] = []
+        self._shapes: list[ProduceShape] = []
 
     def learn(self, frame: memoryview, header: RequestHeader, request: ProduceRequest) -> None:
         """A request takes the slow way: the next one like it need not."""
-        if self._missed % _LEARN_EVERY == _LEARN_AFTER:
-            shape = self._shape_of(frame, header, request)
-            if shape is not None:
-                self._shapes = [shape, *self._shapes[: _SHAPES - 1]]
+        known = self._broker.produce_shapes
+        shape = known.shape_of(frame, self._missed, lambda: self._shape_of(frame, header, request))
+        if shape is not None:
+            self._shapes = [shape, *self._shapes[: _SHAPES - 1]]
         self._missed += 1
 
-    def _shape_of(self, frame: memoryview, header: RequestHeader, request: ProduceRequest) -> _Shape | None:
+    def _shape_of(self, frame: memoryview, header: RequestHeader, request: ProduceRequest) -> ProduceShape | None:
         if (
             header.api_version < _FIRST_VERSION
             or request.acks not in VALID_ACKS
@@ -163,7 +161,7 @@ class ProduceAgain:
         length = write_varint(len(data.records) + 1) if flexible else _LENGTH.pack(len(data.records))
         behind = len(_NO_TAGS) if flexible else 0
         index_at = len(frame) - behind - len(data.records) - len(length) - 4
-        shape = _Shape(frame, index_at, header, name, topic_id, request.acks, request.timeout_ms)
+        shape = ProduceShape(frame, index_at, header, name, topic_id, request.acks, request.timeout_ms)
         return shape if _rest(shape, frame) == data.records else None
 
     def serve(self, frame: memoryview) -> list[Part] | Later | None:
@@ -179,7 +177,9 @@ class ProduceAgain:
                     return self._append(shape, correlation_id, index, records)
         return None
 
-    def _append(self, shape: _Shape, correlation_id: int, index: int, records: memoryview) -> list[Part] | Later | None:
+    def _append(
+        self, shape: ProduceShape, correlation_id: int, index: int, records: memoryview
+    ) -> list[Part] | Later | None:
         try:
             partition = self._broker.replicas.leader_of(shape.topic, index)
             if shape.topic_id is not None and shape.topic_id != partition.topic_id:
@@ -200,7 +200,7 @@ class ProduceAgain:
             else Later(wait, partial(self._stored, shape, correlation_id, index, reply), blocks=False)
         )
 
-    def _refuse(self, shape: _Shape, correlation_id: int, index: int, error: KafkaError) -> bytes:
+    def _refuse(self, shape: ProduceShape, correlation_id: int, index: int, error: KafkaError) -> bytes:
         answer = refused(index, error)
         if shape.acks == 0:
             hang_up(shape.topic, answer)
@@ -209,13 +209,13 @@ class ProduceAgain:
         return shape.encode(correlation_id, response)
 
     def _stored(
-        self, shape: _Shape, correlation_id: int, index: int, reply: bytes, wait: asyncio.Future[None]
+        self, shape: ProduceShape, correlation_id: int, index: int, reply: bytes, wait: asyncio.Future[None]
     ) -> list[Part]:
         error = wait.exception()
         return [self._refuse(shape, correlation_id, index, error)] if isinstance(error, KafkaError) else [reply]
 
 
-def _rest(shape: _Shape, frame: memoryview) -> memoryview | None:
+def _rest(shape: ProduceShape, frame: memoryview) -> memoryview | None:
     """The records, if there is nothing else behind the partition's index."""
     position = 8 + len(shape.head) + 4
     try:
