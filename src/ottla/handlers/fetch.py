@@ -118,9 +118,21 @@ class Fetch:
     def read(self) -> None:
         self._answers, self._partitions, self._size, self._is_urgent = [], [], 0, False
         room = min(self._request.max_bytes, self._broker.config.integer("fetch.max.bytes"))
+        follows, now = self._replica >= 0 and not self._session.full, self._broker.clock.monotonic()
         for wanted in self._session:
+            if follows and self._has_nothing_for_follower(wanted, now):
+                continue
             answer = self._read_partition(wanted, room - self._size)
             self._answers.append((wanted, answer))
+
+    def _has_nothing_for_follower(self, wanted: FetchPartition, now: float) -> bool:
+        partition = wanted.partition
+        if partition is None or not partition.leads or partition.leader_epoch != wanted.leader_epoch:
+            return False
+        if not partition.has_nothing_for(self._replica, wanted.fetch_offset, wanted.told, now):
+            return False
+        self._partitions.append(partition)
+        return True
 
     def _read_partition(self, wanted: FetchPartition, room: int) -> PartitionData:
         index = wanted.key[1]
@@ -176,6 +188,7 @@ class Fetch:
             self._replica, wanted.fetch_offset, limit, wanted.last_fetched_epoch, wanted.log_start_offset
         )
         self._partitions.append(partition)
+        wanted.partition = partition
         answer = PartitionData(
             partition_index=wanted.key[1],
             high_watermark=partition.high_watermark,

@@ -15,6 +15,7 @@ from ottla.model import NO_LEADER_EPOCH, NO_OFFSET
 if TYPE_CHECKING:
     from ottla.env.clock import Clock
     from ottla.model import TopicId
+    from ottla.replication.partition import Partition
 
 SESSIONLESS = 0
 INITIAL_EPOCH = 0
@@ -36,6 +37,7 @@ class FetchPartition:
         "leader_epoch",
         "log_start_offset",
         "max_bytes",
+        "partition",
         "told",
     )
 
@@ -57,6 +59,8 @@ class FetchPartition:
         """Of a follower's own log."""
         self.told: tuple[int, int] | None = None
         """High watermark and log start offset of the last reply; None when it has to be told anyway."""
+        self.partition: Partition | None = None
+        """For a follower, what was read for it; None when the follower has named it since."""
 
 
 class FetchSession:
@@ -98,6 +102,7 @@ class FetchSession:
                 known.leader_epoch = partition.leader_epoch
                 known.last_fetched_epoch = partition.last_fetched_epoch
                 known.log_start_offset = partition.log_start_offset
+                known.partition = None
         for key in forgotten:
             self.partitions.pop(key, None)
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.connection import Connection, connect
 from ottla.client.failures import ClientError
@@ -34,6 +34,7 @@ from ottla.wire.api.list_offsets import (
 if TYPE_CHECKING:
     from ottla.cluster.image import ClusterImage
     from ottla.config.broker import BrokerConfig
+    from ottla.model import TopicId
     from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
     from ottla.replication.throttling import ReplicationThrottle
@@ -43,6 +44,25 @@ log = logging.getLogger("ottla.replicas")
 _BACKOFF_SECONDS = 0.2
 _CONNECT_SECONDS = 5.0
 _PASSING = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+class _Asked(NamedTuple):
+    """What was said of a partition in a fetch."""
+
+    partition: Partition
+    at: Position
+    epoch: int
+
+    def is_out_of_date(self, partition: Partition) -> bool:
+        """The epoch of the last record needs no look: as long as the log ends where it did, it is the same one."""
+        known, at, epoch = self
+        log_ = partition.log
+        return (
+            at.offset != log_.end_offset
+            or known is not partition
+            or epoch != partition.leader_epoch
+            or at.log_start_offset != log_.log_start_offset
+        )
 
 
 class LeaderFetcher:
@@ -64,8 +84,10 @@ class LeaderFetcher:
         self._caught_up: set[TopicPartition] = set()
         """Partitions of which this broker has all that is committed."""
         self._partitions: dict[TopicPartition, Partition] = {}
-        self._asked: dict[TopicPartition, tuple[Partition, Position, int]] = {}
-        """What the session knows: the partition, where it stood, and in which epoch."""
+        self._topics: dict[TopicId, str] = {}
+        """The names of the topics that `_partitions` are of."""
+        self._asked: dict[TopicPartition, _Asked] = {}
+        """What the session knows."""
         self._failing: set[TopicPartition] = set()
         """Partitions that cannot be followed, which is said once."""
         self._resting: dict[TopicPartition, float] = {}
@@ -80,6 +102,7 @@ class LeaderFetcher:
 
     def follow(self, partitions: dict[TopicPartition, Partition]) -> None:
         self._partitions = partitions
+        self._topics = {partition.topic_id: key.topic for key, partition in partitions.items()}
         self._changed.set()
 
     def stop(self) -> None:
@@ -134,11 +157,10 @@ class LeaderFetcher:
         self._session_id = response.session_id
         self._session_epoch = self._session_epoch % (2**31 - 1) + 1 if response.session_id else 0
         self._asked = wanted
-        by_id = {partition.topic_id: key.topic for key, (partition, _, _) in wanted.items()}
         syncs = []
         for topic in response.responses:
             for answer in topic.partitions:
-                key = TopicPartition(by_id.get(topic.topic_id, ""), answer.partition_index)
+                key = TopicPartition(self._topics.get(topic.topic_id, ""), answer.partition_index)
                 if key in wanted and (sync := await self._take(connection, key, *wanted[key], answer)):
                     syncs.append(sync)
         if syncs:
@@ -149,28 +171,37 @@ class LeaderFetcher:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), _BACKOFF_SECONDS if self._partitions else None)
 
-    def _wanted(self) -> dict[TopicPartition, tuple[Partition, Position, int]]:
-        """To fetch is to say that all before is here, which nobody knows of a partition that is offline."""
+    def _wanted(self) -> dict[TopicPartition, _Asked]:
+        """To fetch is to say that all before is here, which nobody knows of a partition that is offline.
+
+        This is done for each fetch and for every partition, so it takes as few steps as it can for those of which
+        there is nothing new to say: their entry is the very one that the session knows.
+        """
         now = asyncio.get_running_loop().time()
         self._resting = {key: until for key, until in self._resting.items() if until > now}
-        return {
-            key: (partition, position(partition), partition.leader_epoch)
-            for key, partition in self._partitions.items()
-            if key not in self._resting and not partition.is_offline and not self._is_held_up(key, partition)
-        }
+        asked, resting, caught_up = self._asked, self._resting, self._caught_up
+        wanted = {}
+        for key, partition in self._partitions.items():
+            if key in resting or partition.is_offline or (key not in caught_up and self._is_held_up(partition)):
+                continue
+            known = asked.get(key)
+            if known is None or known.is_out_of_date(partition):
+                known = _Asked(partition, position(partition), partition.leader_epoch)
+            wanted[key] = known
+        return wanted
 
-    def _is_held_up(self, key: TopicPartition, partition: Partition) -> bool:
-        throttle = self._throttle
-        return key not in self._caught_up and throttle.concerns(partition) and throttle.is_exceeded()
+    def _is_held_up(self, partition: Partition) -> bool:
+        return self._throttle.concerns(partition) and self._throttle.is_exceeded()
 
-    def _request(self, wanted: dict[TopicPartition, tuple[Partition, Position, int]]) -> FetchRequest:
+    def _request(self, wanted: dict[TopicPartition, _Asked]) -> FetchRequest:
         """An incremental fetch names only what differs from what the session knows (KIP-227)."""
         config = self._config()
         incremental = bool(self._session_id)
         topics: dict[bytes, FetchTopic] = {}
-        for key, (partition, at, epoch) in wanted.items():
-            if incremental and self._asked.get(key) == (partition, at, epoch):
+        for key, new in wanted.items():
+            if incremental and self._asked.get(key) is new:
                 continue
+            partition, at, epoch = new
             topic = topics.setdefault(partition.topic_id, FetchTopic(topic_id=partition.topic_id))
             topic.partitions.append(
                 FetchPartition(

@@ -64,6 +64,17 @@ class Followers:
         self._followers[replica].fetches(offset, leader_end, now)
         self._followers[replica].log_start_offset = log_start_offset
 
+    def stays(self, replica: int, offset: int, now: float) -> bool:
+        """Whether a follower that is in sync and fetches from the leader's end has fetched from there before, so that
+        there is nothing to learn from it but that it lives."""
+        follower = self._followers.get(replica)
+        if follower is None or replica not in self.in_sync or follower.leader_end_at_last_fetch != offset:
+            return False
+        if follower.end_offset != offset:
+            return False
+        follower.caught_up_at = follower.last_fetch = now
+        return True
+
     def has(self, replica: int, offset: int) -> bool:
         """Whether a follower holds what stands at an offset, or is just behind it."""
         follower = self._followers[replica]

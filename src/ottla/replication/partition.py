@@ -364,6 +364,18 @@ class Partition:
                     KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, f"too few replicas of {self} are in sync")
                 )
 
+    def has_nothing_for(self, replica: int, offset: int, told: tuple[int, int] | None, now: float) -> bool:
+        """Fast path, for a follower that fetches once more from the end of the log and was told high watermark and log
+        start: `read_as_follower` would find nothing, and nothing to do. A follower of many partitions gets news of few.
+        """
+        return (
+            offset == self.log.end_offset
+            and not self._offline
+            and self.followers is not None
+            and told == (self.high_watermark, self.log.log_start_offset)
+            and self.followers.stays(replica, offset, now)
+        )
+
     def read_as_follower(
         self, replica: int, offset: int, max_bytes: int, last_epoch: int, log_start_offset: int = 0
     ) -> LogRead | EpochStart:
