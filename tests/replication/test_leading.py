@@ -27,6 +27,13 @@ class LeaderWorld(PartitionWorld):
     def fetch(self, follower: int, offset: int, last_epoch: int = -1) -> LogRead | EpochStart:
         return self.partition.read_as_follower(follower, offset, 1 << 20, last_epoch)
 
+    @property
+    def told(self) -> tuple[int, int]:
+        return self.partition.high_watermark, self.log.log_start_offset
+
+    def has_nothing_for(self, follower: int, offset: int, told: tuple[int, int] | None = None) -> bool:
+        return self.partition.has_nothing_for(follower, offset, told or self.told, self.clock.monotonic())
+
     def wanted(self) -> frozenset[int]:
         end, needed = self.log.end_offset, self.partition.needed_end
         return self.followers.wanted(end, needed, self.clock.monotonic(), MAX_LAG)
@@ -187,3 +194,44 @@ async def test_a_log_that_went_another_way_is_told_where(tmp_path: Path) -> None
         world.fetch(2, 2, last_epoch=6)
     with expect(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
         world.fetch(4, 0)
+
+
+@on_loop
+async def test_a_follower_that_waits_at_the_end_is_in_sync(tmp_path: Path) -> None:
+    """Though its fetches take the fast path, on which nothing is read."""
+    world = LeaderWorld(tmp_path)
+    world.partition.append(batch(b"a"), within=None)
+    for follower in (2, 3):
+        world.fetch(follower, 1)
+    for _ in range(4):
+        world.clock.advance(MAX_LAG / 2)
+        assert world.has_nothing_for(2, 1)
+    world.partition.append(batch(b"b"), within=None)
+    assert world.wanted() == {2}, "3 was not heard of for too long"
+    assert not world.has_nothing_for(2, 1), "there is something to read"
+
+
+@on_loop
+async def test_who_has_news_takes_the_slow_way(tmp_path: Path) -> None:
+    world = LeaderWorld(tmp_path)
+    world.partition.append(batch(b"a", b"b"), within=None)
+    assert not world.has_nothing_for(2, 2), "it has not said yet that it has come so far"
+    world.fetch(2, 2)
+    assert world.has_nothing_for(2, 2)
+    told = world.told
+    world.fetch(3, 2)
+    assert not world.has_nothing_for(2, 2, told), "more is committed"
+    assert world.has_nothing_for(2, 2)
+    told = world.told
+    world.partition.delete_records_before(1)
+    assert not world.has_nothing_for(2, 2, told), "the log begins elsewhere"
+    assert not world.has_nothing_for(2, 1), "it went back"
+    assert not world.has_nothing_for(4, 2), "a stranger"
+    world.followers.update((2, 3), (3,), world.clock.monotonic())
+    assert not world.has_nothing_for(2, 2), "it could be in sync again"
+    assert world.has_nothing_for(3, 2)
+    world.lead(2)
+    assert not world.has_nothing_for(3, 2), "a new epoch has not heard of it"
+    world.fetch(3, 2)
+    world.partition.close()
+    assert not world.has_nothing_for(3, 2)
