@@ -1,12 +1,14 @@
 """Three nodes: what replication costs, and how long a dead node is missed."""
 
 import itertools
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.brokers import Broker, settle
@@ -25,6 +27,7 @@ _METRICS = (
     Metric("average latency", Unit.MILLISECONDS, plotted=True),
     Metric("CPU of all brokers", Unit.SECONDS_PER_GIGABYTE, at_most(1 / 2, "three brokers: CPU per GB"), plotted=True),
 )
+_TRIP = Metric("one record at a time, acks=all, p50", Unit.MILLISECONDS, plotted=True)
 _names = itertools.count()
 
 
@@ -42,10 +45,11 @@ def cases(scale: Scale) -> list[Case]:
             )
             for label, size in _SIZES.items()
         ),
+        Case("cluster", f"{_PARTITIONS} partitions", (_TRIP,), _trip, nodes=_NODES, shape="trips"),
         Case(
             "cluster",
-            f"a broker of three is killed, {scale.counts[-1]:,} partitions",
-            (Metric("until all have leaders", Unit.SECONDS, plotted=True),),
+            f"{scale.counts[-1]:,} partitions",
+            (_TRIP, Metric("until all have leaders after one of three brokers was killed", Unit.SECONDS, plotted=True)),
             _fail_over,
             nodes=_NODES,
             fresh=True,
@@ -68,11 +72,31 @@ def _produce(broker: Broker, scale: Scale, *, size: int) -> Mapping[str, float]:
     }
 
 
+def _trip(broker: Broker, scale: Scale) -> Mapping[str, float]:
+    with _replicated_topic(broker, _PARTITIONS) as topic:
+        return {_TRIP.name: _trip_ms(broker, topic, scale)}
+
+
+def _trip_ms(broker: Broker, topic: str, scale: Scale) -> float:
+    """The median time until a record is acknowledged that all three replicas have, one record at a time."""
+    count = scale.trips // 20
+    producer = Producer({"bootstrap.servers": broker.cluster_bootstrap, "acks": "all", "linger.ms": 0, "log_level": 0})
+    seconds = []
+    for number in range(2 * count):
+        began = time.perf_counter()
+        producer.produce(topic, bytes(100), partition=number % _PARTITIONS)
+        if producer.flush(_TIMEOUT):
+            raise TimeoutError(f"a record was not acknowledged within {_TIMEOUT:.0f} s")
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds[count:]) * 1e3
+
+
 def _fail_over(broker: Broker, scale: Scale) -> Mapping[str, float]:
     """From the kill to the moment when a living broker names living leaders for all partitions. Each side notices the
     death in its own way: Kafka by its default heartbeats, Ottla because a lock on a file is free."""
     with _replicated_topic(broker, scale.counts[-1]) as topic:
         settle(scale.idle_seconds, broker.nodes)
+        trip = _trip_ms(broker, topic, scale)
         victim = broker.others[-1]
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         gone = {_NODES}
@@ -82,7 +106,10 @@ def _fail_over(broker: Broker, scale: Scale) -> Mapping[str, float]:
         while _leaders(admin, topic) & (gone | {-1}):
             if time.perf_counter() - killed > _TIMEOUT:
                 raise TimeoutError(f"partitions have no leader {_TIMEOUT:.0f} s after a broker was killed")
-        return {"until all have leaders": time.perf_counter() - killed}
+        return {
+            _TRIP.name: trip,
+            "until all have leaders after one of three brokers was killed": time.perf_counter() - killed,
+        }
 
 
 @contextmanager

@@ -98,12 +98,10 @@ class LeaderEpochs:
 
     def epoch_at(self, offset: int) -> int:
         """The epoch in which the record at an offset was written; -1 when it is older than all that is known."""
-        epoch = NO_LEADER_EPOCH
-        for entry in self._entries:
-            if entry.start_offset > offset:
-                break
-            epoch = entry.epoch
-        return epoch
+        for entry in reversed(self._entries):
+            if entry.start_offset <= offset:
+                return entry.epoch
+        return NO_LEADER_EPOCH
 
     def truncate_end(self, end_offset: int) -> None:
         """Forget epochs that began at or past the new end."""
