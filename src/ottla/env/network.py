@@ -141,7 +141,7 @@ class SocketConnection:
         "_reading",
         "_receiver",
         "_socket",
-        "_warm_slice",
+        "_warm",
         "_warming",
         "_writing",
         "local",
@@ -161,7 +161,8 @@ class SocketConnection:
         self._reading = False
         self._writing = False
         self._warming = False
-        self._warm_slice: FileSlice | None = None
+        self._warm: FileSlice | None = None
+        """What was seen to be in memory, or brought there: asked about once, however many calls it takes to send it."""
         self.local = _address(sock.getsockname())
         self.peer = peer
 
@@ -225,7 +226,7 @@ class SocketConnection:
         except (BlockingIOError, InterruptedError):
             self._wait_writable()
         except _ColdSlice:
-            self._warm()
+            self._fetch_from_disk()
         except OSError:
             self.close()
 
@@ -257,26 +258,33 @@ class SocketConnection:
 
     def _send_file_slice(self, part: FileSlice) -> None:
         assert self._socket is not None
-        file, position, size = part.file, part.position, min(part.size, _MAX_SENDFILE)
-        if part is not self._warm_slice and not _ends_are_cached(file, position, size):
-            raise _ColdSlice
-        sent = os.sendfile(self._socket.fileno(), file.fileno(), position, size)
+        file, position, size = part
+        warm = self._warm
+        if warm is None or warm.file is not file or not 0 <= position - warm.position < warm.size:
+            warm = FileSlice(file, position, min(size, _MAX_SENDFILE))
+            if not _ends_are_cached(warm):
+                raise _ColdSlice
+            self._warm = warm
+        wanted = min(size, warm.position + warm.size - position)
+        sent = os.sendfile(self._socket.fileno(), file.fileno(), position, wanted)
         if sent == 0:
             raise OSError("the file ends before the slice does")
-        self._warm_slice = None
         self.unsent -= sent
-        if sent < part.size:
-            self._outbox[0] = FileSlice(part.file, part.position + sent, part.size - sent)
+        if sent < size:
+            self._outbox[0] = FileSlice(file, position + sent, size - sent)
+            if sent < wanted:
+                raise BlockingIOError
         else:
             self._outbox.popleft()
+            self._warm = None  # lest a connection with nothing to send keep a file open
 
-    def _warm(self) -> None:
+    def _fetch_from_disk(self) -> None:
         """Have a thread wait for the disk, so that a reader of old data holds up nobody else."""
         part = self._outbox[0]
         assert isinstance(part, FileSlice)
         self._warming = True
-        reading = self._loop.run_in_executor(None, part.file.read, min(part.size, _MAX_SENDFILE), part.position)
-        reading.add_done_callback(partial(self._warmed, part))
+        cold = part._replace(size=min(part.size, _MAX_SENDFILE))
+        self._loop.run_in_executor(None, cold.read).add_done_callback(partial(self._warmed, cold))
 
     def _warmed(self, part: FileSlice, reading: asyncio.Future[bytes]) -> None:
         self._warming = False
@@ -285,7 +293,7 @@ class SocketConnection:
         if reading.exception() is not None:
             self.close()
             return
-        self._warm_slice = part  # to be sent whatever the page cache does, lest it be read over and over
+        self._warm = part  # to be sent whatever the page cache does, lest it be read over and over
         self._writable()
 
     def _wait_writable(self) -> None:
@@ -402,7 +410,8 @@ def _read_cached(part: FileSlice) -> bytearray | None:
         return None  # to be met again when it is the part's turn to be sent
 
 
-def _ends_are_cached(file: File, position: int, size: int) -> bool:
+def _ends_are_cached(part: FileSlice) -> bool:
+    file, position, size = part
     return file.read_cached(1, position) is not None and file.read_cached(1, position + size - 1) is not None
 
 
