@@ -191,6 +191,49 @@ async def test_the_end_of_the_peer_is_told_once(linger: bool) -> None:
         assert there.ends == 1
 
 
+class WatchedFile(OsFile):
+    """Remembers what was asked of the page cache."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(os.open(path, os.O_RDONLY))
+        self.asked: list[tuple[int, int]] = []
+
+    def read_cached(self, size: int, position: int) -> bytearray | None:
+        self.asked.append((size, position))
+        return super().read_cached(size, position)
+
+
+@asynchronous
+async def test_many_who_are_sent_the_same_records_cost_one_read(tmp_path: Path) -> None:
+    """But not for longer than they are sent together: a file that is gone must not be kept open."""
+    content = os.urandom(400)
+    (tmp_path / "file").write_bytes(content)
+    file = WatchedFile(tmp_path / "file")
+    async with listening() as server:
+        clients = [await server.client() for _ in range(40)]
+        for turn in range(1, 3):
+            for _, there in clients:
+                there.connection.send([b"<", FileSlice(file, 100, 200), b">"])
+            for sock, _ in clients:
+                assert await read(sock, 202) == b"<" + content[100:300] + b">"
+            # Once for each group of replies that leave together.
+            assert set(file.asked) == {(200, 100)}
+            assert turn <= len(file.asked) < 10 * turn
+
+
+@asynchronous
+async def test_a_slow_reader_of_a_large_slice_does_not_ask_the_page_cache_each_time(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(TOO_MUCH))
+    file = WatchedFile(tmp_path / "file")
+    async with listening() as server:
+        sock, there = await server.client()
+        there.connection.send([FileSlice(file, 0, TOO_MUCH)])
+        received = 0
+        while received < TOO_MUCH:
+            received += len(await read(sock, 1))
+        assert len(file.asked) == 2 * (TOO_MUCH >> 20)
+
+
 class ColdFile(OsFile):
     """A file on a disk that answers when the test says so."""
 

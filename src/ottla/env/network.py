@@ -114,11 +114,14 @@ class _Outgoing:
     that shares a core with others who are, is woken once instead of each time.
     """
 
-    __slots__ = ("_connections", "_loop")
+    __slots__ = ("_connections", "_loop", "_read", "_slice")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._connections: list[SocketConnection] = []
+        self._slice: FileSlice | None = None
+        self._read: bytearray | None = None
+        """What is in the slice, which many may have waited for: they get it from one read."""
 
     def add(self, connection: "SocketConnection") -> None:
         if not self._connections:
@@ -127,8 +130,29 @@ class _Outgoing:
 
     def _send_all(self) -> None:
         connections, self._connections = self._connections, []
+        self._slice = self._read = None
         for connection in connections:
             connection.send_queued()
+
+    def gathered(self, parts: Sequence[Part]) -> Sequence[Part]:
+        """A small reply in one piece: to copy it costs less than the calls that it takes to send a slice of a file.
+
+        `add` must follow.
+        """
+        if sum(map(len, parts)) > _MAX_GATHERED:
+            return parts
+        pieces: list[Buffer] = []
+        for part in parts:
+            piece = self._read_once(part) if isinstance(part, FileSlice) else part
+            if piece is None:
+                return parts
+            pieces.append(piece)
+        return [b"".join(pieces)]
+
+    def _read_once(self, part: FileSlice) -> bytearray | None:
+        if part != self._slice:
+            self._slice, self._read = part, _read_cached(part)
+        return self._read
 
 
 class SocketConnection:
@@ -200,7 +224,7 @@ class SocketConnection:
             return
         outbox = self._outbox
         waits = bool(outbox)
-        for part in _gathered(parts) if len(parts) > 1 else parts:
+        for part in parts if waits or len(parts) == 1 else self._outgoing.gathered(parts):
             if size := len(part):
                 outbox.append(part)
                 self.unsent += size
@@ -283,7 +307,7 @@ class SocketConnection:
         part = self._outbox[0]
         assert isinstance(part, FileSlice)
         self._warming = True
-        cold = part._replace(size=min(part.size, _MAX_SENDFILE))
+        cold = FileSlice(part.file, part.position, min(part.size, _MAX_SENDFILE))
         self._loop.run_in_executor(None, cold.read).add_done_callback(partial(self._warmed, cold))
 
     def _warmed(self, part: FileSlice, reading: asyncio.Future[bytes]) -> None:
@@ -388,19 +412,6 @@ class SocketNetwork:
             sock.close()
             raise
         return SocketListener(asyncio.get_running_loop(), sock, accept)
-
-
-def _gathered(parts: Sequence[Part]) -> Sequence[Part]:
-    """A small reply in one piece: to copy it costs less than the calls that it takes to send a slice of a file."""
-    if sum(map(len, parts)) > _MAX_GATHERED:
-        return parts
-    pieces: list[Buffer] = []
-    for part in parts:
-        piece = _read_cached(part) if isinstance(part, FileSlice) else part
-        if piece is None:
-            return parts
-        pieces.append(piece)
-    return [b"".join(pieces)]
 
 
 def _read_cached(part: FileSlice) -> bytearray | None:
