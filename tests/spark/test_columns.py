@@ -18,7 +18,7 @@ from ottla.records.format import Codec
 from ottla.records.header import read_header
 from ottla.records.invalid import InvalidBatch
 from ottla.records.reader import read_records
-from ottla.spark import columns
+from ottla.spark import columns, walking
 from ottla.spark.batches import read_stretch
 from ottla.spark.columns import SCHEMA, SCHEMA_WITH_HEADERS, ColumnDecoder
 from tests.records import samples
@@ -71,7 +71,7 @@ def test_columns_hold_what_the_reader_of_records_finds(
 ) -> None:
     log = log_of(batches, codecs, gap)
     for many in (0, 10**9):
-        with patch.object(columns, "MANY_BATCHES", many):
+        with patch.object(walking, "MANY_BATCHES", many):
             table = decode(log)
         assert rows(table) == expected(log)
     assert table.schema == SCHEMA_WITH_HEADERS
@@ -141,7 +141,7 @@ def test_records_of_kilobytes_and_megabytes() -> None:
     records = [NewRecord(b"k" * size, bytes([size % 251]) * size) for size in (0, 63, 64, 8191, 8192, 1_100_000, 3)]
     log = bytes(build_batch(records)) + bytes(build_batch(records, base_offset=len(records), codec=Codec.ZSTD))
     for many in (0, 10**9):
-        with patch.object(columns, "MANY_BATCHES", many):
+        with patch.object(walking, "MANY_BATCHES", many):
             assert rows(decode(log)) == expected(log)
 
 
@@ -152,12 +152,12 @@ def test_lengths_of_one_and_two_bytes_are_walked_in_many_batches_at_once() -> No
     payloads, _ = read_stretch(log, 0, END)
     counts = np.array([each.header.record_count for each in payloads])
     data = np.frombuffer(log, np.uint8)
-    found = columns._walk_together(data, payloads, counts)
+    found = walking.walk_together(data, payloads, counts)
     assert found is not None
     assert found[1].tolist()[1::2] == [each.stop for each in payloads]
     assert (found[1] - found[0]).max() == (1 << 13) - 1
     longer, _ = read_stretch(log_of([[NewRecord(None, bytes(largest + 1))]], [Codec.NONE]), 0, END)
-    assert columns._walk_together(np.frombuffer(longer[0].buffer, np.uint8), longer, np.array([1])) is None
+    assert walking.walk_together(np.frombuffer(longer[0].buffer, np.uint8), longer, np.array([1])) is None
 
 
 def test_records_are_decoded_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +213,7 @@ def test_damaged_records_are_refused_or_read_as_the_reader_reads_them(
     seal(batch)
     for many in (0, 10**9):
         try:
-            with patch.object(columns, "MANY_BATCHES", many):
+            with patch.object(walking, "MANY_BATCHES", many):
                 table = decode(bytes(batch))
         except InvalidBatch:
             continue

@@ -7,7 +7,6 @@ array of boundaries describes them all to Arrow.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +15,11 @@ from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
 from ottla.records.format import MIN_RECORD_SIZE, Buffer
 from ottla.records.invalid import InvalidBatch
-from ottla.records.varint import read_varint
 from ottla.spark.batches import EXPANSION_LIMIT, Payload
 from ottla.spark.binaries import Nulls, Spans, binary_columns
 from ottla.spark.headers import HEADERS_TYPE, headers_column
 from ottla.spark.varints import Bytes, Positions, Truncated, read_varints
+from ottla.spark.walking import walk
 
 TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
 GROUP_BYTES = 8 << 20
@@ -28,9 +27,6 @@ GROUP_BYTES = 8 << 20
 
 SLICE_ROWS = 8192
 """Records are decoded so many at a time, that what was read of them is still in the processor's cache."""
-
-MANY_BATCHES = 100
-"""From so many batches on, walking all of them at once is faster than one after the other."""
 
 _FIELDS = [
     pa.field("key", pa.binary()),
@@ -44,16 +40,6 @@ _FIELDS = [
 SCHEMA = pa.schema(_FIELDS)
 SCHEMA_WITH_HEADERS = pa.schema([*_FIELDS, pa.field("headers", HEADERS_TYPE)])
 
-_LONGEST_VARINT = 10
-_TWO_BYTES_REACH = 2 + (1 << 13) - 1
-"""How far the next record can be when a length has at most two bytes."""
-
-_BYTES = np.arange(256)
-_LENGTH_BYTES = 1 + (_BYTES >> 7)
-_FIRST_BYTE_ADDS = np.where(_BYTES & 1, 2 * _TWO_BYTES_REACH, _LENGTH_BYTES + ((_BYTES & 0x7F) >> 1))
-_SECOND_BYTE_TIMES = (_BYTES >> 7) << 6
-"""The next record is so far away as these say for the two bytes of a length. What a negative length or one of three
-bytes gives is beyond the reach."""
 _MICROSECONDS = 1000
 _MAX_MILLISECONDS = (2**63 - 1) // _MICROSECONDS
 
@@ -165,7 +151,7 @@ def _locate(payloads: Sequence[Payload]) -> _Group:
         raise InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, f"a batch has more than {EXPANSION_LIMIT} bytes")
     counts = _counts(payloads)
     data = np.frombuffer(buffer, np.uint8)
-    bodies, ends = _walk(data, buffer, payloads, counts)
+    bodies, ends = walk(data, buffer, payloads, counts)
     batch = np.repeat(np.arange(len(payloads)), counts)
     headers = [each.header for each in payloads]
     return _Group(
@@ -187,74 +173,6 @@ def _counts(payloads: Sequence[Payload]) -> Positions:
             reason = f"{each.header.record_count} records cannot fit in {each.size} bytes"
             raise InvalidBatch(ErrorCode.INVALID_RECORD, reason)
     return np.array([each.header.record_count for each in payloads], np.int64)
-
-
-def _walk(data: Bytes, buffer: Buffer, payloads: Sequence[Payload], counts: Positions) -> tuple[Positions, Positions]:
-    """Where each record begins, after its length, and where it ends."""
-    if counts.sum() >= MANY_BATCHES * counts.max():
-        found = _walk_together(data, payloads, counts)
-        if found is not None:
-            return found
-    starts = np.array(list(chain.from_iterable(_walk_one(buffer, each) for each in payloads)), np.int64)
-    lengths, bodies = read_varints(data, starts)
-    ends = np.append(starts[1:], 0)
-    ends[np.cumsum(counts) - 1] = [each.stop for each in payloads]
-    if (lengths < 0).any() or (bodies + lengths != ends).any():
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "records do not fill their batch")
-    return bodies, ends
-
-
-def _walk_one(buffer: Buffer, payload: Payload) -> list[int]:
-    """Where each record begins. A length is read as if it were not negative: that is checked for all at once."""
-    position = payload.start
-    positions: list[int] = []
-    append = positions.append
-    try:
-        for _ in range(payload.header.record_count):
-            append(position)
-            byte = buffer[position]
-            if byte < 0x80:
-                position += (byte >> 1) + 1
-            elif (second := buffer[position + 1]) < 0x80:
-                position += ((byte & 0x7F | second << 7) >> 1) + 2
-            else:
-                length, size = read_varint(bytes(buffer[position : position + _LONGEST_VARINT]), 0)
-                position += size + abs(length)
-    except IndexError:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "the records end in the middle of one") from None
-    return positions
-
-
-def _walk_together(data: Bytes, payloads: Sequence[Payload], counts: Positions) -> tuple[Positions, Positions] | None:
-    """The same for many batches: the first record of each at once, then the second of those that have one, ...
-
-    Only for lengths of one or two bytes. None when there are others, or when records do not fill their batch.
-    """
-    order = np.argsort(-counts, kind="stable")
-    slots = (np.cumsum(counts) - counts)[order]
-    at = np.array([each.start for each in payloads], np.int64)[order]
-    longest = np.zeros(len(payloads), np.int64)
-    bodies = np.empty(int(counts.sum()), np.int64)
-    ends = np.empty_like(bodies)
-    steps = np.arange(int(counts.max()))
-    active = len(counts) - np.searchsorted(counts[order][::-1], steps, side="right")
-    try:
-        for step, lanes in enumerate(active.tolist()):
-            at = at[:lanes]
-            first = data.take(at)
-            size = _FIRST_BYTE_ADDS.take(first)
-            size += _SECOND_BYTE_TIMES.take(first) * data.take(at + 1)
-            np.maximum(longest[:lanes], size, out=longest[:lanes])
-            places = slots[:lanes] + step
-            bodies[places] = at + _LENGTH_BYTES.take(first)
-            at = at + size
-            ends[places] = at
-    except IndexError:
-        return None
-    stops = ends[np.cumsum(counts) - 1]
-    if longest.max() > _TWO_BYTES_REACH or (stops != [each.stop for each in payloads]).any():
-        return None
-    return bodies, ends
 
 
 def _keys_and_values(data: Bytes, at: Positions, ends: Positions) -> tuple[pa.Array, pa.Array, Positions]:
