@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ottla.pipeline.session import SHORT_RUN, require_spark
-from tests.spark.spark_home import spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +38,6 @@ CONFIG = {
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     require_spark(os.environ)
-    os.environ.setdefault("SPARK_HOME", str(spark_home()))
     from pyspark.sql import SparkSession
 
     builder: Any = SparkSession.builder

@@ -46,7 +46,7 @@ def _answer(query: str, limit: int, master: str, conf: dict[str, str], bootstrap
     from ottla.pipeline.view import LiveView, PlainView
 
     topics = Cluster(bootstrap_server).topics()
-    require_spark(os.environ, master)
+    require_spark(os.environ)
     from ottla.pipeline.topic_tables import PUSHDOWN, answer_rows, run_query
 
     view = LiveView() if on_terminal() else PlainView()

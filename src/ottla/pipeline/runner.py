@@ -83,7 +83,7 @@ class Run:
         """
         with ExitStack() as stack:
             if spark is None:
-                require_spark(os.environ, self.session.master)
+                require_spark(os.environ)
             checked = self._prepare(stack)
             if spark is None:
                 with self.observer.waiting("Starting Spark"):

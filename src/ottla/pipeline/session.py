@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from ottla.pipeline.failures import PipelineError, sentence
 from ottla.pipeline.java import java_home
-from ottla.pipeline.workers import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,19 +58,15 @@ class SessionSettings:
     """Settings of Spark that the person gave; they win."""
 
 
-def require_spark(
-    environment: MutableMapping[str, str], master: str = DEFAULT_MASTER, cache: Path | None = None
-) -> None:
+def require_spark(environment: MutableMapping[str, str], cache: Path | None = None) -> None:
     """Raise PipelineError unless Spark can start here, and prepare the environment that it starts from."""
     require_packages()
-    cache = cache or cache_directory(environment)
-    home = java_home(environment, cache)
+    home = java_home(environment, cache or cache_directory(environment))
     if home is not None:
         environment["JAVA_HOME"] = str(home)
-    # Workers must run the interpreter that has Ottla, not the first on the PATH; on other machines, by its own name.
-    python = str(worker_python(cache)) if is_local(master) else sys.executable
-    environment.setdefault("PYSPARK_PYTHON", python)
-    environment.setdefault("PYSPARK_DRIVER_PYTHON", python)
+    # Workers must run the interpreter that has Ottla, not the first on the PATH.
+    environment.setdefault("PYSPARK_PYTHON", sys.executable)
+    environment.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def require_packages() -> None:
