@@ -18,9 +18,11 @@ from ottla.records.format import Codec
 from ottla.records.header import read_header
 from ottla.records.invalid import InvalidBatch
 from ottla.records.reader import read_records
+from ottla.records.varint import encode_varint
 from ottla.spark import columns, walking
 from ottla.spark.batches import read_stretch
 from ottla.spark.columns import SCHEMA, SCHEMA_WITH_HEADERS, ColumnDecoder
+from ottla.spark.varints import read_any_varints, read_varints
 from tests.records import samples
 
 PARTITION = TopicPartition("clicks", 3)
@@ -225,3 +227,21 @@ def test_a_timestamp_beyond_microseconds_is_refused() -> None:
     batch = build_batch([NewRecord(None, b"v", (), 2**62)])
     with pytest.raises(InvalidBatch, match="timestamp"):
         decode(bytes(batch))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    numbers=st.lists(st.integers(-(2**14), 2**14) | st.integers(-(2**63), 2**63 - 1), min_size=1), longest=st.booleans()
+)
+def test_varints_of_two_bytes_are_read_as_all_others_are(numbers: list[int], longest: bool) -> None:
+    encoded = bytearray()
+    positions, kept = [], [each for each in numbers if longest or -(2**13) <= each < 2**13]
+    for number in kept:
+        positions.append(len(encoded))
+        encoded += encode_varint(number)
+    data, at = np.frombuffer(bytes(encoded), np.uint8), np.array(positions, np.int64)
+    for read in (read_varints, read_any_varints):
+        values, after = read(data, at)
+        assert values.tolist() == kept
+        assert after.tolist() == [*positions[1:], len(encoded)][: len(kept)]
+        assert values.dtype == after.dtype == np.int64

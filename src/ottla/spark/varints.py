@@ -15,11 +15,28 @@ class Truncated(ValueError):  # noqa: N818 - it says what was found
     """A varint runs over the end of the data, or is longer than 64 bits."""
 
 
-def read_varints(data: Bytes, positions: Positions) -> tuple[Positions, Positions]:
-    """The varint at each position, and the position after it.
+def two_byte_words(data: Bytes) -> NDArray[np.uint16]:
+    """The two bytes at every position, without a copy."""
+    return np.ndarray((max(len(data) - 1, 0),), "<u2", data, strides=(1,))
 
-    Most are one byte long, some are two: each further byte costs a pass over those that have it.
-    """
+
+def read_varints(data: Bytes, positions: Positions) -> tuple[Positions, Positions]:
+    """The varint at each position, and the position after it. Most are one or two bytes long."""
+    try:
+        first, second = data.take(positions), data.take(positions + 1)
+    except IndexError:  # Perhaps a single byte at the very end.
+        return read_any_varints(data, positions)
+    if (first & second > 0x7F).any():
+        return read_any_varints(data, positions)
+    two = first >> 7
+    value = (second * two).astype(np.int16)
+    value <<= 7
+    value |= first & 0x7F
+    return ((value >> 1) ^ -(value & 1)).astype(np.int64), positions + 1 + two
+
+
+def read_any_varints(data: Bytes, positions: Positions) -> tuple[Positions, Positions]:
+    """The same for all lengths: each further byte costs a pass over those that have it."""
     try:
         byte = data[positions]
         value = byte.astype(np.int64)

@@ -10,7 +10,7 @@ from ottla.records.format import Buffer
 from ottla.records.invalid import InvalidBatch
 from ottla.records.varint import read_varint
 from ottla.spark.batches import Payload
-from ottla.spark.varints import Bytes, Positions, read_varints
+from ottla.spark.varints import Bytes, Positions, read_varints, two_byte_words
 
 MANY_BATCHES = 16
 """From so many batches on, walking all of them at once is faster than one after the other."""
@@ -56,7 +56,7 @@ def walk_together(data: Bytes, payloads: Sequence[Payload], counts: Positions) -
     steps = np.arange(int(counts.max()))
     lanes = len(counts) - np.searchsorted(counts[order][::-1], steps, side="right")
     firsts = np.cumsum(lanes) - lanes
-    words = np.ndarray((len(data) - 1,), "<u2", data, strides=(1,))
+    words = two_byte_words(data)
     walked = np.empty(int(counts.sum()), np.int64)
     at = np.array([each.start for each in payloads], np.int64)[order]
     try:
