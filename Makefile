@@ -43,9 +43,9 @@ sim: setup
 demo: setup
 	@$(BIN)/ottla pipeline demo --dir build/demo $(ARGS)
 
-# The long Spark set too: faults, every kind of topic, restarts. Takes some minutes.
+# The long Spark set too: faults, every kind of topic, restarts. Takes some minutes; TESTS=tests/spark/test_stream.py is a part.
 test-spark: setup
-	@OTTLA_SPARK_JARS=$(SPARK_JARS) $(BIN)/python -m pytest -m "spark or not spark" tests/spark tests/pipeline $(ARGS)
+	@OTTLA_SPARK_JARS=$(SPARK_JARS) $(BIN)/python -m pytest -m "spark or not spark" $(or $(TESTS),tests/spark tests/pipeline) $(ARGS)
 
 # Needs Maven and Java. With the jars in place, `make test` also runs Kafka's own tools against Ottla.
 kafka-jars: build/kafka-jars

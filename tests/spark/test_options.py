@@ -204,3 +204,7 @@ def test_ranges_are_cut_where_they_are_large() -> None:
         (1, 2),
     ]
     assert split_ranges([], min_partitions=4) == []
+    uneven = split_ranges([OffsetRange(P, 0, 90), OffsetRange(Q, 0, 30)], min_partitions=10)
+    assert [each.size for each in uneven] == [11] * 6 + [12] * 2 + [10] * 3
+    skewed = split_ranges([OffsetRange(P, 0, 900), OffsetRange(Q, 0, 100)], min_partitions=5)
+    assert [each.size for each in skewed] == [225] * 4 + [100]

@@ -61,18 +61,20 @@ def test_a_limit_is_shared_by_the_partitions(bootstrap: str) -> None:
         assert stream.next_offsets(at(topic, 0, 0, 0), None, None) == at(topic, 90, 10, 1)
 
 
-def test_small_batches_wait_until_they_are_large_or_late(bootstrap: str) -> None:
+def test_small_batches_wait_until_they_are_large_or_late_except_for_the_first(bootstrap: str) -> None:
     topic = topics.make_topic(bootstrap)
     fill(bootstrap, topic, 5)
     now = Now()
     with stream_of(bootstrap, topic, now, maxTriggerDelay="10s") as stream:
-        assert stream.next_offsets(at(topic, 0), None, 10) == at(topic, 0)
-        now.seconds = 9
-        assert stream.next_offsets(at(topic, 0), None, 10) == at(topic, 0)
-        now.seconds = 11
         assert stream.next_offsets(at(topic, 0), None, 10) == at(topic, 5)
+        fill(bootstrap, topic, 5)
+        assert stream.next_offsets(at(topic, 5), None, 10) == at(topic, 5)
+        now.seconds = 9
+        assert stream.next_offsets(at(topic, 5), None, 10) == at(topic, 5)
+        now.seconds = 11
+        assert stream.next_offsets(at(topic, 5), None, 10) == at(topic, 10)
         fill(bootstrap, topic, 10)
-        assert stream.next_offsets(at(topic, 5), None, 10) == at(topic, 15)
+        assert stream.next_offsets(at(topic, 10), None, 10) == at(topic, 20)
 
 
 def test_available_now_stops_at_what_was_there(bootstrap: str) -> None:

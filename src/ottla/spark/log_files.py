@@ -81,7 +81,7 @@ def _chosen(partitions: dict[TopicPartition, str], selection: Selection | None) 
         return sorted(each for each in partitions if each.topic not in INTERNAL_TOPICS)
     if selection.pattern is not None:
         pattern = re.compile(selection.pattern)
-        matching = (each for each in partitions if pattern.fullmatch(each.topic))
+        matching = (each for each in partitions if pattern.search(each.topic))
         return sorted(each for each in matching if each.topic not in INTERNAL_TOPICS)
     missing = sorted(set(selection.assigned) - set(partitions))
     unknown = sorted(set(selection.topics) - {each.topic for each in partitions})

@@ -1,6 +1,6 @@
 """Ranges of offsets: how a query's work is limited, and how it is cut into tasks."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import ceil, floor
 from typing import NamedTuple
@@ -49,12 +49,26 @@ def split_ranges(
     if max_records is not None:
         pieces = [part for each in pieces for part in _cut(each, ceil(each.size / max_records))]
     if min_partitions is not None and len(pieces) < min_partitions:
-        total = sum(each.size for each in pieces)
-        pieces = [part for each in pieces for part in _cut(each, max(1, round(min_partitions * each.size / total)))]
+        pieces = _cut_large(pieces, min_partitions)
     return pieces
 
 
+def _cut_large(ranges: Sequence[OffsetRange], wanted: int) -> list[OffsetRange]:
+    """About so many, as Spark cuts them: those that stay whole are left out when the others get their shares."""
+    total = sum(each.size for each in ranges)
+    whole = {each for each in ranges if _share(each.size, total, wanted) == 1}
+    rest = total - sum(each.size for each in whole)
+    left = max(wanted - len(whole), 1)
+    return [part for each in ranges for part in _cut(each, 1 if each in whole else _share(each.size, rest, left))]
+
+
+def _share(size: int, total: int, wanted: int) -> int:
+    return max(1, floor(size / total * wanted + 0.5))
+
+
 def _cut(whole: OffsetRange, count: int) -> list[OffsetRange]:
+    """Into pieces of which the last ones are the larger ones, if they cannot be equal."""
     count = min(count, whole.size)
-    marks = [whole.start + whole.size * index // count for index in range(count + 1)]
+    smaller, larger = whole.size // count, whole.size % count
+    marks = [whole.start + smaller * index + max(0, index - (count - larger)) for index in range(count + 1)]
     return [OffsetRange(whole.topic_partition, first, last) for first, last in pairwise(marks)]

@@ -45,13 +45,12 @@ class Selection:
         return sorted(set(self.assigned)) or partitions
 
     def _matching(self, everything: ClusterMetadata) -> list[TopicPartition]:
-        """Like Kafka's consumers, a pattern must match the whole name and never finds internal topics."""
+        """As in Spark, a pattern may match any part of a name, other than with Kafka's consumers, and never finds
+        internal topics."""
         pattern = re.compile(self.pattern or "")
         topics = everything.topics
         return [
-            each
-            for each in everything.partitions()
-            if pattern.fullmatch(each.topic) and not topics[each.topic].internal
+            each for each in everything.partitions() if pattern.search(each.topic) and not topics[each.topic].internal
         ]
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from math import inf
 
 from ottla.client.offsets import commit_offsets
 from ottla.errors import ErrorCode, KafkaError
@@ -27,7 +28,7 @@ class Stream:
         self._initial: Offsets | None = None
         self._target: Offsets | None = None
         self._committed: Offsets | None = None
-        self._last_trigger = clock()
+        self._last_trigger = -inf
         self.latest: Offsets | None = None
         """The ends of the partitions when they were last asked for."""
 
@@ -59,7 +60,7 @@ class Stream:
         return latest if max_rows is None else limit_offsets(begin, latest, max_rows)
 
     def _must_wait(self, available: int, min_rows: int) -> bool:
-        """Whether the batch would be small, and not too late already."""
+        """Whether the batch would be small, and not too late already. The first of a run never waits, as in Spark."""
         return available < min_rows and self._clock() < self._last_trigger + self._options.max_trigger_delay
 
     def plan(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
