@@ -20,7 +20,8 @@ p { margin: 0 0 12px; color: #4a5058; max-width: 80ch; }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(560px, 100%), 1fr)); gap: 16px; }
 .chart { background: #fff; border-radius: 10px; padding: 10px; box-shadow: 0 1px 2px #0001; }
 .chart svg { width: 100%; height: auto; display: block; }
-table { border-collapse: collapse; background: #fff; border-radius: 10px; box-shadow: 0 1px 2px #0001; }
+table { border-collapse: collapse; margin-top: 16px; background: #fff; border-radius: 10px;
+  box-shadow: 0 1px 2px #0001; }
 th, td { text-align: left; padding: 7px 16px; border-bottom: 1px solid #eceef0; font-variant-numeric: tabular-nums; }
 th { font-weight: 600; color: #6a7079; font-size: 13px; }
 footer { margin-top: 40px; color: #6a7079; font-size: 13px; }
