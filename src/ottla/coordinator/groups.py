@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -52,10 +53,18 @@ if TYPE_CHECKING:
 
 
 class GroupCoordinator:
-    def __init__(self, controller: Controller, replicas: Replicas, store: Store, clock: Clock) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        replicas: Replicas,
+        store: Store,
+        clock: Clock,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
         self._controller = controller
         self._store = store
         self._clock = clock
+        self._random_bytes = random_bytes
         self._shells = Shells(
             GROUP_OFFSETS_TOPIC, controller, replicas, clock, new_shell=self._new_shell, load=self._load
         )
@@ -89,11 +98,14 @@ class GroupCoordinator:
                 shell.perform_all(partial(shell.core.on_topics_deleted, gone))
 
     def _new_shell(self, partition: Partition, config: BrokerConfig) -> Shell[GroupCore]:
-        core = GroupCore(_parameters(config), lambda: str(uuid.uuid4()))
+        core = GroupCore(_parameters(config), self._new_uuid)
         codec = Codec(config.integer("offsets.topic.compression.codec"))
         own = PartitionJournal(partition, self._clock, encode, codec)
         journal: Journal[Outcome] = StoreJournal(self._store, own) if _offsets_in_store(config) else GroupJournal(own)
         return Shell(partition, core, journal, self._clock, partial(_replay, core, partition))
+
+    def _new_uuid(self) -> str:
+        return str(uuid.UUID(bytes=self._random_bytes(16), version=4))
 
     async def _load(self, shell: Shell[GroupCore], config: BrokerConfig) -> None:
         stored: list[OffsetCommitted] = []
@@ -198,7 +210,8 @@ class GroupCoordinator:
     # Questions
 
     def committed(self, group_id: str) -> GroupOffsets:
-        return GroupOffsets(self._shells.find(group_id).core, group_id)
+        shell = self._shells.find(group_id)
+        return GroupOffsets(shell.core, group_id, shell.uncommitted)
 
     def describe(self, group_id: str) -> DescribedGroup:
         return self._shells.find(group_id).core.describe(group_id)
@@ -210,7 +223,9 @@ class GroupCoordinator:
 class GroupOffsets:
     """What a group has committed, to look at right now."""
 
-    def __init__(self, core: GroupCore, group_id: str) -> None:
+    def __init__(self, core: GroupCore, group_id: str, wait: asyncio.Future[None] | None) -> None:
+        self.wait = wait
+        """What is read here may be told to somebody when this is done, and not at all if it fails."""
         self._core = core
         self._group_id = group_id
 

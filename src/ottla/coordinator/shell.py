@@ -157,6 +157,11 @@ class Shell(Generic[CoreT]):
             wait.add_done_callback(partial(self._finish_after, outcome))
         return written
 
+    @property
+    def uncommitted(self) -> asyncio.Future[None] | None:
+        """Done when everything that the core knows is there to stay; None if it already is."""
+        return self._uncommitted
+
     def follow(self, wait: asyncio.Future[None] | None) -> None:
         """Something was written that counts once this is done."""
         self._uncommitted = wait

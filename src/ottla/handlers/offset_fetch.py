@@ -1,9 +1,14 @@
-"""OffsetFetch (9), versions 1-10: how far groups have come. Version 8 asks for several, 10 names topics by id."""
+"""OffsetFetch (9), versions 1-10: how far groups have come. Version 8 asks for several, 10 names topics by id.
+
+An offset that is on its way to the other replicas may still be lost: whoever asks meanwhile is answered when it cannot.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
+from ottla.core.effects import response_error
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_LEADER_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, TopicId
 from ottla.wire.api.offset_fetch import (
@@ -29,20 +34,48 @@ def handle(broker: Broker, context: Context, request: OffsetFetchRequest) -> Rep
         # Nobody needs everything about a group twice, and that can be much more than was asked with.
         everything = {group.group_id: group for group in request.groups if group.topics is None}
         wanted = [*everything.values(), *(group for group in request.groups if group.topics is not None)]
-        return OffsetFetchResponse(groups=[_fetch(broker, context, group, request.require_stable) for group in wanted])
-    topics = None
-    if request.topics is not None:
-        topics = [
-            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in request.topics
-        ]
-    wanted_group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    found = _fetch(broker, context, wanted_group, request.require_stable)
-    return _for_one_group(found, request, context.api_version)
+    else:
+        wanted = [OffsetFetchRequestGroup(group_id=request.group_id, topics=_topics(request))]
+    waits: list[tuple[OffsetFetchResponseGroup, asyncio.Future[None]]] = []
+    found = [_fetch(broker, context, group, request.require_stable, waits) for group in wanted]
+    return _reply_when_committed(context, request, found, waits) if waits else _reply(context, request, found)
+
+
+def _topics(request: OffsetFetchRequest) -> list[OffsetFetchRequestTopics] | None:
+    if request.topics is None:
+        return None
+    return [
+        OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics
+    ]
+
+
+def _reply(context: Context, request: OffsetFetchRequest, found: list[OffsetFetchResponseGroup]) -> OffsetFetchResponse:
+    if context.api_version >= 8:
+        return OffsetFetchResponse(groups=found)
+    return _for_one_group(found[0], request, context.api_version)
+
+
+async def _reply_when_committed(
+    context: Context,
+    request: OffsetFetchRequest,
+    found: list[OffsetFetchResponseGroup],
+    waits: list[tuple[OffsetFetchResponseGroup, asyncio.Future[None]]],
+) -> OffsetFetchResponse:
+    await asyncio.wait([wait for _, wait in waits])
+    for group, wait in waits:
+        error = wait.exception()
+        if error is not None:
+            code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+            group.error_code, group.topics = response_error(code), []
+    return _reply(context, request, found)
 
 
 def _fetch(
-    broker: Broker, context: Context, wanted: OffsetFetchRequestGroup, require_stable: bool
+    broker: Broker,
+    context: Context,
+    wanted: OffsetFetchRequestGroup,
+    require_stable: bool,
+    waits: list[tuple[OffsetFetchResponseGroup, asyncio.Future[None]]],
 ) -> OffsetFetchResponseGroup:
     response = OffsetFetchResponseGroup(group_id=wanted.group_id)
     try:
@@ -50,6 +83,8 @@ def _fetch(
     except KafkaError as error:
         response.error_code = error.code
         return response
+    if offsets.wait is not None:
+        waits.append((response, offsets.wait))
     if wanted.topics is None:
         response.topics = _everything(broker, context, offsets)
     else:

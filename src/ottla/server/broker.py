@@ -263,7 +263,7 @@ class BrokerServer:
         moves = LogMoves(replicas, world.clock, world.background, lambda: controller.config)
         moves.start()
         self._closing.callback(moves.stop)
-        groups = GroupCoordinator(controller, replicas, store, world.clock)
+        groups = GroupCoordinator(controller, replicas, store, world.clock, world.random.randbytes)
         groups.start()
         self._closing.callback(groups.stop)
         peers = Peers(controller)
