@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.model import TopicPartition
 from sim.inspection import Stored, committed_bytes, partition_states, stored_records
+from sim.plan import COPIES, TOPIC
+from sim.transaction_checks import check_copies, check_reader, check_transactions, committed_records
 
 if TYPE_CHECKING:
     from ottla.cluster.znodes import PartitionStateZnode
@@ -56,6 +58,7 @@ def check_replicated(cluster: Cluster, partition: TopicPartition, offset: int, s
 
 def check_logs(cluster: Cluster, history: History) -> Iterator[str]:
     """After all is well again: every replica has the same bytes, and they are what clients were told."""
+    longest = {}
     for partition in partition_states(cluster.ensemble.tree):
         contents = {}
         for machine in cluster.machines:
@@ -65,9 +68,24 @@ def check_logs(cluster: Cluster, history: History) -> Iterator[str]:
         if len(set(contents.values())) > 1:
             sizes = {name: len(data) for name, data in contents.items()}
             yield f"{partition}: replicas differ below the high watermark; bytes: {sizes}"
-        if contents and not partition.topic.startswith("__"):
-            longest = max(contents.values(), key=len)
-            yield from check_partition(partition, stored_records(longest), history)
+        longest[partition] = max(contents.values(), key=len, default=b"")
+        if partition.topic == TOPIC:
+            yield from check_partition(partition, stored_records(longest[partition]), history)
+    if cluster.plan.copies:
+        yield from _check_copies(longest, history)
+
+
+def _check_copies(logs: Mapping[TopicPartition, bytes], history: History) -> Iterator[str]:
+    committed = {}
+    for partition, data in logs.items():
+        if partition.topic == COPIES:
+            committed[partition], undecided = committed_records(data)
+            yield from check_reader(history.seen.get(partition, {}), committed[partition], partition)
+            if undecided:
+                yield f"{partition}: transactions that nobody has ended, by producer and offsets: {undecided}"
+    ends = {partition: len(stored_records(data)) for partition, data in logs.items() if partition.topic == TOPIC}
+    yield from check_transactions(history.transactions, committed)
+    yield from check_copies(committed, ends)
 
 
 def check_partition(partition: TopicPartition, stored: list[Stored], history: History) -> Iterator[str]:

@@ -35,20 +35,20 @@ from ottla.wire.api.produce import PartitionProduceData, ProduceRequest, Produce
 from sim.checks import check_replicated
 from sim.cluster import BROKERS
 from sim.loop import EPOCH_MS
-from sim.plan import TOPIC
+from sim.plan import COPIES, COPY_PARTITIONS, TOPIC
 
 if TYPE_CHECKING:
     from sim.cluster import Cluster
     from sim.history import History
 
 _NAMED_PRODUCE = 12
-_NAMED_COMMIT = 9
-_ONE_GROUP_FETCH = 7
+NAMED_COMMIT = 9
+ONE_GROUP_FETCH = 7
 _GROUP = "readers"
 _BACKOFF = 0.1
 
 _TOO_FEW = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-_PASSING = RETRIABLE | {*_TOO_FEW, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
+PASSING = RETRIABLE | {*_TOO_FEW, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
 """A leader that does not know yet that it is none any more may miss what its successor has acknowledged."""
 
 
@@ -94,19 +94,21 @@ class SimClient(ABC):
 
 
 class Admin(SimClient):
-    """Creates the topic."""
+    """Creates the topics."""
 
     async def work(self) -> None:
         plan = self.cluster.plan
         configs = [CreatableTopicConfig(name=name, value=value) for name, value in plan.topic_settings.items()]
-        topic = CreatableTopic(
-            name=TOPIC, num_partitions=plan.partitions, replication_factor=len(BROKERS), configs=configs
-        )
+        sizes = {TOPIC: plan.partitions, **({COPIES: COPY_PARTITIONS} if plan.copies else {})}
+        topics = [
+            CreatableTopic(name=name, num_partitions=size, replication_factor=len(BROKERS), configs=configs)
+            for name, size in sizes.items()
+        ]
         while True:
             try:
-                reply = await self.client.call(None, CreateTopicsRequest(topics=[topic]), CreateTopicsResponse)
-                code = reply.topics[0].error_code
-                if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                reply = await self.client.call(None, CreateTopicsRequest(topics=topics), CreateTopicsResponse)
+                there = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+                if all(topic.error_code in there for topic in reply.topics):
                     return
             except ClientError:
                 pass
@@ -156,7 +158,7 @@ class Producer(SimClient):
             except ClientError:
                 await self.back_off()
             except KafkaError as error:
-                if error.code not in _PASSING:
+                if error.code not in PASSING:
                     self.history.violations.append(f"{partition}: {values[0]!r} was refused with {error.code.name}")
                     return
                 await self.back_off()
@@ -222,7 +224,7 @@ class Committer(SimClient):
             except ClientError:
                 await self.back_off()
             except KafkaError as error:
-                if error.code not in _PASSING:
+                if error.code not in PASSING:
                     self.history.violations.append(f"a commit was refused with {error.code.name}")
                     return
                 await self.back_off()
@@ -235,7 +237,7 @@ class Committer(SimClient):
         request = OffsetCommitRequest(
             group_id=_GROUP, topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[wanted])]
         )
-        reply = await self.client.call(coordinator, request, OffsetCommitResponse, highest=_NAMED_COMMIT)
+        reply = await self.client.call(coordinator, request, OffsetCommitResponse, highest=NAMED_COMMIT)
         check(reply.topics[0].partitions[0].error_code, "a commit")
         self.cluster.note(self.name, "committed", self.history.committing)
 
@@ -243,7 +245,7 @@ class Committer(SimClient):
         coordinator = await self.client.coordinator(_GROUP)
         topic = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])
         request = OffsetFetchRequest(group_id=_GROUP, topics=[topic])
-        reply = await self.client.call(coordinator, request, OffsetFetchResponse, highest=_ONE_GROUP_FETCH)
+        reply = await self.client.call(coordinator, request, OffsetFetchResponse, highest=ONE_GROUP_FETCH)
         check(reply.error_code, "committed offsets")
         [answer] = reply.topics[0].partitions
         check(answer.error_code, "committed offsets")

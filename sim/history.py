@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ottla.model import TopicPartition
+from sim.group_checks import GroupFacts
+from sim.transaction_checks import Transaction
 
 
 @dataclass
@@ -18,7 +20,12 @@ class History:
     """The last offset whose commit was acknowledged."""
     committing: int = -1
     """The last offset that was sent to be committed."""
+    transactions: list[Transaction] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
+    group: GroupFacts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.group = GroupFacts(self.violations)
 
     def acknowledge(self, partition: TopicPartition, base_offset: int, values: list[bytes]) -> None:
         told = self.acknowledged.setdefault(partition, {})

@@ -41,6 +41,8 @@ class Scheduler:
     def __init__(self) -> None:
         self.now = 0.0
         self.steps = 0
+        self._steps_before = 0
+        """Those of earlier moments."""
         self._order = itertools.count()
         self._ready: deque[asyncio.Handle] = deque()
         self._later: list[tuple[float, int, asyncio.Handle]] = []
@@ -71,7 +73,8 @@ class Scheduler:
                     self.now = limit
                     return done()
                 when, _, handle = heapq.heappop(self._later)
-                self.now = max(self.now, when)
+                if when > self.now:
+                    self.now, self._steps_before = when, self.steps
                 self._ready.append(handle)
             return True
         finally:
@@ -79,7 +82,6 @@ class Scheduler:
 
     def _run_ready(self) -> None:
         ready = self._ready
-        first = self.steps
         while ready:
             handle = ready.popleft()
             if handle._cancelled:
@@ -89,7 +91,7 @@ class Scheduler:
                 loop.held.append(handle)
             elif not loop.dead:
                 self.steps += 1
-                if self.steps - first > MAX_STEPS_AT_ONCE:
+                if self.steps - self._steps_before > MAX_STEPS_AT_ONCE:
                     raise SpinningError(f"{loop.name} does not come to rest: {handle}")
                 events._set_running_loop(loop)
                 handle._run()
@@ -158,7 +160,8 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         if not self.dead:
-            self._scheduler.at(when / self.rate, timer)
+            # A little late: who looks at the clock then must not find that it is still too early, by rounding.
+            self._scheduler.at(when / self.rate + 1e-9, timer)
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,11 @@ _AT_ONCE = 3
 
 
 class Nemesis:
-    def __init__(self, cluster: Cluster, clients: list[SimClient]) -> None:
+    def __init__(self, cluster: Cluster, clients: Sequence[SimClient], members: Sequence[SimClient]) -> None:
         self._cluster = cluster
         self._network = cluster.network
-        self._hosts = [client.name for client in clients]
+        self._hosts = [client.name for client in [*clients, *members]]
+        self._members = members
         self._chance = random.Random(f"{cluster.plan.seed} nemesis")
         self._loop = cluster.new_process("nemesis")
         self._ending: dict[int, Callable[[], None]] = {}
@@ -38,6 +39,7 @@ class Nemesis:
             (2, self._die_while_writing),
             (2, self._stop),
             (3, self._freeze),
+            (2, self._freeze_member),
             (3, self._isolate_from_brokers),
             (2, self._isolate_from_store),
             (2, self._isolate),
@@ -144,6 +146,15 @@ class Nemesis:
             return None
         machine.freeze()
         return machine.thaw
+
+    def _freeze_member(self) -> Callable[[], None] | None:
+        """It goes on when others have what it had, and does not know."""
+        if not self._members:
+            return None
+        member = self._chance.choice(self._members)
+        self._cluster.note(member.name, "stands still")
+        member.loop.hold()
+        return member.loop.release
 
     # Links
 

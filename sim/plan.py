@@ -6,6 +6,8 @@ import random
 from dataclasses import dataclass
 
 TOPIC = "orders"
+COPIES = "copies"
+COPY_PARTITIONS = 2
 SESSION_SECONDS = 2.0
 
 
@@ -19,6 +21,14 @@ class Plan:
     producers: int
     consumers: int
     min_insync: int
+    members: int
+    """Of the group that reads the topic; none in some seeds, which are over sooner."""
+    copies: bool
+    """Whether they write what they read to another topic, in transactions."""
+    protocol: int
+    """Of transactions: 1, or 2 (KIP-890)."""
+    shared_id: bool
+    """Whether two of them go by the same transactional id, and fence each other all the time."""
 
     @property
     def topic_settings(self) -> dict[str, str]:
@@ -36,6 +46,8 @@ class Plan:
             "offsets.topic.num.partitions": "1",
             "offsets.topic.replication.factor": "3",
             "transaction.state.log.num.partitions": "1",
+            "transaction.state.log.replication.factor": "3",
+            "transaction.state.log.min.isr": str(self.min_insync),
             "min.insync.replicas": str(self.min_insync),
             **({"log.flush.interval.messages": "1"} if self.durable else {}),
             "zookeeper.session.timeout.ms": str(int(SESSION_SECONDS * 1000)),
@@ -44,11 +56,13 @@ class Plan:
             "replica.fetch.wait.max.ms": "1000",
             "auto.create.topics.enable": "false",
             "group.initial.rebalance.delay.ms": "0",
+            "group.min.session.timeout.ms": "1000",
         }
 
 
 def make_plan(seed: int) -> Plan:
     chance = random.Random(f"{seed} plan")
+    members = chance.choice([0, 2, 2, 3])
     return Plan(
         seed=seed,
         partitions=chance.choice([1, 2, 3]),
@@ -57,4 +71,8 @@ def make_plan(seed: int) -> Plan:
         producers=2,
         consumers=1,
         min_insync=chance.choice([1, 2, 2]),
+        members=members,
+        copies=members > 0 and chance.random() < 0.7,
+        protocol=chance.choice([1, 2]),
+        shared_id=chance.random() < 0.15,
     )

@@ -5,22 +5,27 @@ from __future__ import annotations
 import gc
 import logging
 from asyncio import events
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TextIO
 
 from ottla.errors import KafkaError
 from ottla.log import directory
+from ottla.model import TopicPartition
 from sim.checks import LeaderEpochs, check_commits, check_logs
 from sim.clients import Admin, Auditor, Committer, Consumer, Producer, SimClient
 from sim.cluster import BROKERS, Cluster
 from sim.disk import InlineThreads
+from sim.group_checks import check_group, check_worked
 from sim.history import History
 from sim.inspection import partition_states
 from sim.loop import ProcessLoop
+from sim.members import LastLook, Member, Observer, Worker
 from sim.nemesis import Nemesis
-from sim.plan import Plan, make_plan
+from sim.plan import TOPIC, Plan, make_plan
 from sim.trace import Trace
+from sim.transactions import CommittedReader, Copier
 
 _START_SECONDS = 30.0
 _HEAL_SECONDS = 30.0
@@ -68,8 +73,24 @@ class Run:
             *(Consumer(self.cluster, self.history, f"consumer{i}") for i in range(plan.consumers)),
             Committer(self.cluster, self.history, "committer"),
         ]
-        self.nemesis = Nemesis(self.cluster, self.clients)
+        self.members = [self._member(f"member{i}", i) for i in range(plan.members)]
+        self.watchers = self._watchers()
+        self.nemesis = Nemesis(self.cluster, [*self.clients, *self.watchers], self.members)
         self._epochs = LeaderEpochs(self.cluster, self.history)
+
+    def _member(self, name: str, number: int) -> Member:
+        if not self.plan.copies:
+            return Worker(self.cluster, self.history, name)
+        transactional_id = "copier" if self.plan.shared_id and number < 2 else f"copier{number}"
+        return Copier(self.cluster, self.history, name, transactional_id)
+
+    def _watchers(self) -> list[SimClient]:
+        found: list[SimClient] = []
+        if self.plan.members:
+            found.append(Observer(self.cluster, self.history, "observer"))
+        if self.plan.copies:
+            found.append(CommittedReader(self.cluster, self.history, "reader"))
+        return found
 
     def execute(self) -> None:
         self.nemesis.start()
@@ -80,7 +101,7 @@ class Run:
         if not self.cluster.run_until(lambda: self.admin.is_done, _START_SECONDS):
             self._fail("the topic could not be created")
             return
-        for client in self.clients:
+        for client in [*self.clients, *self.members, *self.watchers]:
             client.start()
         self.cluster.run_for(self.plan.chaos_seconds)
         self._heal()
@@ -90,23 +111,51 @@ class Run:
         cluster.note("peace")
         self.nemesis.heal()
         cluster.run_for(2.0)
-        for client in self.clients:
-            client.stopping = True
-        for what, condition in (
-            ("every broker is ready", lambda: all(machine.is_ready for machine in cluster.machines)),
-            ("every client is done", lambda: all(client.is_done for client in self.clients)),
-            ("all replicas are in sync", self._all_in_sync),
+        if not (
+            self._within("every broker is ready", lambda: all(machine.is_ready for machine in cluster.machines))
+            and self._finish(self.clients)
+            and self._within("all replicas are in sync", self._all_in_sync)
+            and self._finish(self.members)
+            and self._finish(self.watchers)
         ):
-            if not cluster.run_until(condition, _HEAL_SECONDS):
-                waiting = [client.name for client in self.clients if not client.is_done]
-                self._fail(f"not within {_HEAL_SECONDS:g} s after all was well again: {what}; waiting: {waiting}")
-                return
+            return
         auditor = Auditor(cluster, self.history, "auditor")
         auditor.start()
         cluster.run_until(lambda: auditor.is_done, _HEAL_SECONDS)
+        last_look = LastLook(cluster, self.history, "last look")
+        if self.plan.members:
+            last_look.start()
+            cluster.run_until(lambda: last_look.is_done, _HEAL_SECONDS)
         cluster.run_for(1.5)
         self.history.violations += check_commits(self.history, auditor.found)
+        if self.plan.members:
+            self._judge_group(last_look.found)
         self.history.violations += check_logs(cluster, self.history)
+
+    def _finish(self, clients: Sequence[SimClient]) -> bool:
+        for client in clients:
+            client.stopping = True
+        names = ", ".join(client.name for client in clients)
+        return self._within(f"done: {names}", lambda: all(client.is_done for client in clients))
+
+    def _within(self, what: str, condition: Callable[[], bool]) -> bool:
+        if self.cluster.run_until(condition, _HEAL_SECONDS):
+            return True
+        everybody = [*self.clients, *self.members, *self.watchers]
+        waiting = [client.name for client in everybody if client.stopping and not client.is_done]
+        self._fail(f"not within {_HEAL_SECONDS:g} s after all was well again: {what}; waiting: {waiting}")
+        return False
+
+    def _judge_group(self, found: dict[int, int] | None) -> None:
+        if found is None:
+            self._fail("the group's offsets could not be read")
+            return
+        acknowledged = self.history.acknowledged
+        partitions = [TopicPartition(TOPIC, index) for index in range(self.plan.partitions)]
+        ends = {partition: max(acknowledged.get(partition, ()), default=-1) + 1 for partition in partitions}
+        self.history.violations += check_group(self.history.group, found, ends)
+        if not self.plan.copies:
+            self.history.violations += check_worked(self.history.group, ends)
 
     def _all_in_sync(self) -> bool:
         return all(

@@ -19,9 +19,12 @@ from ottla.wire.schema import Request, Response
 R = TypeVar("R", bound=Response)
 T = TypeVar("T")
 
-_GROUP = 0
+GROUP = 0
+TRANSACTION = 1
+"""What a coordinator can be asked for."""
+
 _FIND_COORDINATOR_VERSION = 3
-"""The last that asks for one group at a time."""
+"""The last that asks for one key at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +114,11 @@ class Client:
         kept = {name: topic for name, topic in self._metadata.topics.items() if name not in gone}
         self._metadata = replace(self._metadata, topics=kept)
 
-    async def coordinator(self, group: str) -> int:
-        """The id of the broker that keeps a group's offsets."""
-        request = FindCoordinatorRequest(key=group, key_type=_GROUP)
+    async def coordinator(self, key: str, kind: int = GROUP) -> int:
+        """The id of the broker that coordinates a group, or a transactional id."""
+        request = FindCoordinatorRequest(key=key, key_type=kind)
         reply = await self.call(None, request, FindCoordinatorResponse, highest=_FIND_COORDINATOR_VERSION)
-        check(reply.error_code, f"the coordinator of group {group}")
+        check(reply.error_code, f"the coordinator of {key}")
         if reply.node_id not in self._metadata.brokers:
             address = Address(reply.host, reply.port)
             self._metadata = replace(self._metadata, brokers={**self._metadata.brokers, reply.node_id: address})

@@ -1,0 +1,327 @@
+"""Members of a consumer group: they join, work on what they are given, commit, die, come back and leave."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.client.failures import ClientError, check
+from ottla.client.fetch import Fetcher, FetchSettings
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import TopicPartition
+from ottla.records.header import iter_headers
+from ottla.records.reader import read_records
+from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from ottla.wire.api.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from ottla.wire.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from sim.clients import NAMED_COMMIT, ONE_GROUP_FETCH, PASSING, SimClient
+from sim.group_checks import Seat
+from sim.plan import TOPIC
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sim.cluster import Cluster
+    from sim.history import History
+
+GROUP = "workers"
+_SESSION_MS = 1500
+_REBALANCE_MS = 2000
+_PROTOCOL_TYPE = "sim"
+_MEAN_LIFE = 5.0
+_MOST_RECORDS = 8
+
+_TURNED_OUT = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}
+_EXPECTED = PASSING | _TURNED_OUT | {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED}
+
+
+class Work(NamedTuple):
+    """Records that were read from a partition, by offset, and where the next ones are."""
+
+    partition: TopicPartition
+    values: dict[int, bytes]
+    next_offset: int
+
+
+@dataclass
+class Life:
+    """What a member forgets when it dies."""
+
+    member_id: str = ""
+    coordinator: int | None = None
+    seat: Seat | None = None
+    last_generation: int = -1
+    positions: dict[int, int] = field(default_factory=dict)
+    at_end: bool = False
+
+
+class Member(SimClient):
+    """Dies now and then, in the middle of things, and begins anew as a new member.
+
+    It does so too when it does not know whether a commit counts: what it would send next, in the same generation, could
+    be overtaken by what is still on its way.
+    """
+
+    expected: frozenset[ErrorCode] | set[ErrorCode] = _EXPECTED
+
+    def __init__(self, cluster: Cluster, history: History, name: str) -> None:
+        super().__init__(cluster, history, name)
+        self.life = Life()
+
+    @abstractmethod
+    async def handle(self, works: Sequence[Work]) -> bool:
+        """Do what the group is there for, and commit. Returns whether it counts; raises if nobody can say."""
+
+    async def work(self) -> None:
+        while True:
+            life = self.loop.create_task(self._live())
+            await asyncio.wait([life], timeout=None if self.stopping else self.chance.expovariate(1 / _MEAN_LIFE))
+            if not life.done():
+                if self.stopping:
+                    await life
+                else:
+                    life.cancel()
+                    await asyncio.wait([life])
+            if life.done() and not life.cancelled():
+                life.result()
+                return
+            self.cluster.note(self.name, "dies")
+            await self.client.close()
+            self.be_born()
+            await asyncio.sleep(self.chance.expovariate(1.0))
+
+    def be_born(self) -> None:
+        self.life = Life()
+
+    async def _live(self) -> None:
+        while not (self.stopping and self.life.at_end):
+            try:
+                await self._round()
+            except ClientError as error:
+                self.cluster.note(self.name, "waits:", error)
+                self.life.coordinator = None
+                await self.back_off()
+            except KafkaError as error:
+                self._take(error)
+                await self.back_off()
+        await self._leave()
+
+    def _take(self, error: KafkaError) -> None:
+        self.cluster.note(self.name, "is refused:", error)
+        life = self.life
+        if error.code not in self.expected:
+            self.history.violations.append(f"{self.name} was refused with {error.code.name}: {error}")
+        if error.code in _TURNED_OUT:
+            self.begin_anew()
+        elif error.code is ErrorCode.REBALANCE_IN_PROGRESS:
+            life.seat = None
+        else:
+            life.coordinator = None
+
+    def begin_anew(self) -> None:
+        self.life.member_id, self.life.seat, self.life.last_generation = "", None, -1
+
+    async def _round(self) -> None:
+        life = self.life
+        if life.coordinator is None:
+            life.coordinator = await self.client.coordinator(GROUP)
+        if life.seat is None:
+            await self._join(life.coordinator)
+        else:
+            await self._heartbeat(life.coordinator, life.seat)
+            await self._work_once(life.seat)
+
+    async def _work_once(self, seat: Seat) -> None:
+        works, at_end = [], True
+        for index in seat.partitions:
+            work, has_more = await self._read(TopicPartition(TOPIC, index), self.life.positions[index])
+            at_end = at_end and not has_more
+            if work.values:
+                works.append(work)
+        if works:
+            try:
+                counts = await self.handle(works)
+            except (ClientError, KafkaError):
+                self.begin_anew()
+                raise
+            if counts:
+                self.life.positions.update({work.partition.partition: work.next_offset for work in works})
+            at_end = at_end and counts
+        self.life.at_end = at_end
+        await asyncio.sleep(self.chance.expovariate(5.0))
+
+    async def _read(self, partition: TopicPartition, offset: int) -> tuple[Work, bool]:
+        """Some of what is there, and whether there is more."""
+        fetched = await Fetcher(self.client, partition, FetchSettings(max_wait_ms=50)).fetch(offset)
+        values: dict[int, bytes] = {}
+        most = self.chance.randint(1, _MOST_RECORDS)
+        for position, header in iter_headers(fetched.records):
+            for record in read_records(fetched.records[position : position + header.size]):
+                if record.offset >= offset and len(values) < most:
+                    values[record.offset] = record.value or b""
+        next_offset = max(values) + 1 if values else offset
+        return Work(partition, values, next_offset), next_offset < fetched.high_watermark
+
+    # The group's protocol
+
+    async def _join(self, coordinator: int) -> None:
+        life, began = self.life, self.cluster.scheduler.now
+        joined = await self._ask_to_join(coordinator)
+        if joined.generation_id <= life.last_generation:
+            # A coordinator that does not know yet that it is none any more says what it has said before.
+            self.begin_anew()
+            return
+        assignments: Mapping[str, list[int]] = {}
+        if joined.leader == joined.member_id:
+            assignments = self._assign([member.member_id for member in joined.members])
+        request = SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=joined.generation_id,
+            member_id=joined.member_id,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=member_id, assignment=bytes(indexes))
+                for member_id, indexes in assignments.items()
+            ],
+        )
+        synced = await self.client.call(coordinator, request, SyncGroupResponse)
+        check(synced.error_code, f"sync of {self.name}")
+        is_new = life.last_generation < 0
+        seat = Seat(joined.generation_id, joined.member_id, tuple(synced.assignment), began, is_new)
+        self.cluster.note(self.name, "has", seat)
+        self.history.group.sit_down(seat, self.cluster.scheduler.now)
+        await self._find_positions(coordinator, seat)
+        life.seat, life.last_generation, life.at_end = seat, seat.generation, False
+
+    async def _ask_to_join(self, coordinator: int) -> JoinGroupResponse:
+        life = self.life
+        request = JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=_SESSION_MS,
+            rebalance_timeout_ms=_REBALANCE_MS,
+            member_id=life.member_id,
+            protocol_type=_PROTOCOL_TYPE,
+            protocols=[JoinGroupRequestProtocol(name="any", metadata=b"")],
+        )
+        joined = await self.client.call(coordinator, request, JoinGroupResponse)
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            life.member_id = joined.member_id
+        check(joined.error_code, f"join of {self.name}")
+        life.member_id = joined.member_id
+        return joined
+
+    def _assign(self, members: list[str]) -> Mapping[str, list[int]]:
+        self.chance.shuffle(members)
+        found: dict[str, list[int]] = {member: [] for member in members}
+        for index in range(self.cluster.plan.partitions):
+            found[members[index % len(members)]].append(index)
+        return found
+
+    async def _heartbeat(self, coordinator: int, seat: Seat) -> None:
+        request = HeartbeatRequest(group_id=GROUP, generation_id=seat.generation, member_id=seat.member_id)
+        reply = await self.client.call(coordinator, request, HeartbeatResponse)
+        check(reply.error_code, f"heartbeat of {self.name}")
+
+    async def _find_positions(self, coordinator: int, seat: Seat) -> None:
+        """Of the broker that has just written the generation down: one that was replaced meanwhile knows less."""
+        if not seat.partitions:
+            return
+        topic = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=list(seat.partitions))
+        request = OffsetFetchRequest(group_id=GROUP, topics=[topic], require_stable=True)
+        while True:
+            reply = await self.client.call(coordinator, request, OffsetFetchResponse, highest=ONE_GROUP_FETCH)
+            codes = [reply.error_code, *(answer.error_code for answer in reply.topics[0].partitions)]
+            if ErrorCode.UNSTABLE_OFFSET_COMMIT not in codes:
+                break
+            await asyncio.sleep(0.1)
+            await self._heartbeat(coordinator, seat)
+        for code in codes:
+            check(code, "committed offsets")
+        for answer in reply.topics[0].partitions:
+            partition = TopicPartition(TOPIC, answer.partition_index)
+            self.history.group.find(seat, partition, answer.committed_offset)
+            self.life.positions[answer.partition_index] = max(0, answer.committed_offset)
+
+    async def _leave(self) -> None:
+        """Nobody waits for it if it does not work."""
+        life = self.life
+        try:
+            coordinator = await self.client.coordinator(GROUP)
+            request = LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=life.member_id)])
+            await self.client.call(coordinator, request, LeaveGroupResponse)
+        except (ClientError, KafkaError):
+            pass
+
+
+class Worker(Member):
+    """Commits for itself, after it has done its work: at least once."""
+
+    async def handle(self, works: Sequence[Work]) -> bool:
+        seat, coordinator = self.life.seat, self.life.coordinator
+        assert seat is not None
+        assert coordinator is not None
+        self.history.group.do(works)
+        wanted = [
+            OffsetCommitRequestPartition(
+                partition_index=work.partition.partition, committed_offset=work.next_offset, committed_metadata=""
+            )
+            for work in works
+        ]
+        request = OffsetCommitRequest(
+            group_id=GROUP,
+            generation_id_or_member_epoch=seat.generation,
+            member_id=seat.member_id,
+            topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=wanted)],
+        )
+        reply = await self.client.call(coordinator, request, OffsetCommitResponse, highest=NAMED_COMMIT)
+        for answer in reply.topics[0].partitions:
+            check(answer.error_code, "a commit")
+        self.cluster.note(self.name, "committed", [(work.partition.partition, work.next_offset) for work in works])
+        for work in works:
+            self.history.group.commit(work.partition, work.next_offset, self.cluster.scheduler.now)
+        return True
+
+
+class Observer(SimClient):
+    """Asks from time to time how far the group is, as tools do that watch its lag."""
+
+    async def work(self) -> None:
+        while not self.stopping:
+            try:
+                for index, offset in (await self.look()).items():
+                    self.history.group.commit(TopicPartition(TOPIC, index), offset, self.cluster.scheduler.now)
+            except (ClientError, KafkaError):
+                await self.back_off()
+            await asyncio.sleep(self.chance.expovariate(3.0))
+
+    async def look(self) -> dict[int, int]:
+        coordinator = await self.client.coordinator(GROUP)
+        topic = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=list(range(self.cluster.plan.partitions)))
+        request = OffsetFetchRequest(group_id=GROUP, topics=[topic], require_stable=True)
+        reply = await self.client.call(coordinator, request, OffsetFetchResponse, highest=ONE_GROUP_FETCH)
+        check(reply.error_code, "committed offsets")
+        for answer in reply.topics[0].partitions:
+            check(answer.error_code, "committed offsets")
+        return {answer.partition_index: answer.committed_offset for answer in reply.topics[0].partitions}
+
+
+class LastLook(Observer):
+    """After the end: where does the group stand?"""
+
+    found: dict[int, int] | None = None
+
+    async def work(self) -> None:
+        while self.found is None:
+            try:
+                self.found = await self.look()
+            except (ClientError, KafkaError):
+                await self.back_off()
