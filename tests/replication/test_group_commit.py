@@ -1,5 +1,6 @@
 """One sync for all who wait, never two at once, and none after a failure."""
 
+import errno
 from pathlib import Path
 
 from ottla.replication.group_commit import GroupCommit
@@ -117,3 +118,20 @@ async def test_stopped_before_the_first_sync_began(tmp_path: Path) -> None:
     syncing.commit.stop()
     await settle()
     assert syncing.world.background.started == 0
+
+
+@on_loop
+async def test_no_room_for_the_epochs_is_no_failure_of_the_log(tmp_path: Path) -> None:
+    syncing = Syncing(tmp_path)
+    syncing.world.disk.break_("replace_bytes", "leader-epoch", OSError(errno.ENOSPC, "No space left on device"))
+    syncing.append()
+    syncing.world.disk.during_sync = syncing.append
+    await settle()
+    await syncing.world.background.finish_all()
+    assert [type(error).__name__ for error in syncing.errors] == ["NoRoomError"]
+    assert not syncing.world.log.doubtful
+    syncing.world.disk.repair()
+    syncing.commit.sync()
+    await settle()
+    await syncing.world.background.finish_all()
+    assert syncing.synced == [2]

@@ -7,6 +7,7 @@ Everything here runs on the event loop, except `sync`. Offsets are half open: th
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
@@ -51,6 +52,10 @@ logger = logging.getLogger("ottla.log")
 
 _NO_SYNC_LIMIT = 2**63 - 1
 _TOUCHED = -1
+
+
+class NoRoomError(OSError):
+    """The disk is too full for the small file beside the segments, which are synced. It can be tried again."""
 
 
 class SegmentInfo(NamedTuple):
@@ -557,13 +562,23 @@ class Log:
 
         Blocking: made to run in a thread while the loop goes on, one call at a time. What is appended meanwhile is not
         counted. The end offset is read first, then the active segment, then the rolled ones, so that no roll in between
-        can hide one.
+        can hide one. Raises NoRoomError when that could not be done, and nothing is lost that was there before.
         """
         try:
             return self._sync()
+        except NoRoomError:
+            raise
         except OSError:
             self.doubtful = True
             raise
+
+    def _save_epochs(self, end_offset: int) -> None:
+        try:
+            self.epochs.save(self._storage.disk, f"{self.path}/{LEADER_EPOCHS}", end_offset)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            raise NoRoomError(error.errno, error.strerror) from error
 
     def _sync(self) -> int:
         self._sync_limit = _NO_SYNC_LIMIT
@@ -586,7 +601,7 @@ class Log:
 
     def _sync_directory(self, end_offset: int) -> None:
         disk = self._storage.disk
-        self.epochs.save(disk, f"{self.path}/{LEADER_EPOCHS}", end_offset)
+        self._save_epochs(end_offset)
         if self._directory_changed:
             self._directory_changed = False
             disk.sync_directory(self.path)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ottla.log.log import NoRoomError
+
 if TYPE_CHECKING:
     from ottla.env.background import Background
     from ottla.log.log import Log
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 class GroupCommit:
     """At most one sync of a log runs at a time, in a thread; at most one more is due after it.
 
-    A sync that failed is the last one: the next might succeed without having written what the failed one lost.
+    A sync that failed is the last one: the next might succeed without having written what the failed one lost. One for
+    which there was no room is not; whoever hears of it says when to try again.
     """
 
     __slots__ = ("_background", "_due", "_log", "_on_error", "_on_synced", "_running", "_stopped")
@@ -60,7 +63,7 @@ class GroupCommit:
         if self._stopped:
             return
         if error is not None:
-            self._stopped = True
+            self._due, self._stopped = False, not isinstance(error, NoRoomError)
             self._on_error(error)
             return
         self._on_synced(work.result())

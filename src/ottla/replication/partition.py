@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.log.log import NoRoomError
 from ottla.model import NO_LEADER_EPOCH, NO_TIMESTAMP
 from ottla.records.control import MARKER_SIZE
 from ottla.replication.followers import Followers
@@ -43,6 +44,9 @@ _NEVER = 1 << 53
 
 _ALL = 1 << 31
 """More bytes than a segment has."""
+
+_SYNC_AGAIN_SECONDS = 1.0
+"""The pause after a sync for which the disk was too full."""
 
 _REPLICATION_SECONDS = 30.0
 """How long a broker itself waits for the other replicas. Clients say in their requests how long they do."""
@@ -498,7 +502,14 @@ class Partition:
                 append.future.set_result(None)
 
     def _sync_failed(self, error: BaseException) -> None:
-        """A failed fsync leaves unknown what is on disk: nothing more may be acknowledged by this process."""
+        """A failed fsync leaves unknown what is on disk: nothing more may be acknowledged by this process.
+
+        Unlike one that found no room for the epochs beside the log: what waits for it goes on waiting.
+        """
+        if isinstance(error, NoRoomError):
+            log.error("%s: %s; what was appended is synced when there is room again", self, error)
+            self._clock.call_later(_SYNC_AGAIN_SECONDS, self.start_sync)
+            return
         log.error("%s: fsync failed (%s); the partition is offline until the broker restarts", self, error)
         self._go_offline(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"fsync failed: {error}"))
 
