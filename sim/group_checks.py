@@ -18,8 +18,9 @@ class Seat(NamedTuple):
     partitions: tuple[int, ...]
     began: float
     """When it asked for it."""
-    is_new: bool
-    """Whether it has not been a member before."""
+    is_certain: bool
+    """Whether it has had every answer of the group so far, and so was given its place by who has just written it down.
+    One that missed an answer asks again, and a coordinator that was replaced meanwhile may repeat what it knew."""
 
 
 class Done(Protocol):
@@ -34,8 +35,8 @@ class Done(Protocol):
 class GroupFacts:
     """A generation belongs to those who were given it together, and what is committed stays so.
 
-    Whoever becomes a member is told by a coordinator that has just written the generation down. One that was replaced
-    cannot do that; so what such a member finds is never older than what anybody knew before it asked.
+    Whoever becomes a member is told so by a coordinator that has just written the generation down, which one that was
+    replaced cannot do; so what such a member finds is never older than what anybody knew before it asked.
     """
 
     violations: list[str]
@@ -57,13 +58,13 @@ class GroupFacts:
                     f"generation {seat.generation}: partition {partition} belongs to {owner} and to {seat.member_id}"
                 )
         before = _known_at(self.generations, seat.began)
-        if seat.is_new and seat.generation <= before:
-            self.violations.append(f"a new member is in generation {seat.generation}, after there was {before}")
+        if seat.is_certain and seat.generation < before:
+            self.violations.append(f"{seat.member_id} is in generation {seat.generation}, after there was {before}")
         _learn(self.generations, now, seat.generation)
 
     def find(self, seat: Seat, partition: TopicPartition, offset: int) -> None:
         known = _known_at(self.commits.get(partition, []), seat.began)
-        if offset < known:
+        if seat.is_certain and offset < known:
             self.violations.append(
                 f"{partition}: the group's offset goes back from {known} to {offset} in generation {seat.generation}"
             )

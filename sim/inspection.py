@@ -13,6 +13,7 @@ from ottla.records.reader import read_records
 if TYPE_CHECKING:
     from ottla.replication.partition import Partition
     from ottla.store.memory import MemoryTree
+    from sim.cluster import Cluster
 
 _TOPICS = "/brokers/topics/"
 
@@ -30,6 +31,12 @@ def partition_states(tree: MemoryTree) -> dict[TopicPartition, PartitionStateZno
             topic, _, partition, _ = path[len(_TOPICS) :].split("/")
             found[TopicPartition(topic, int(partition))] = decode_partition_state(node.data)
     return found
+
+
+def log_end(cluster: Cluster, partition: TopicPartition) -> int:
+    """A new leader says less at first than what it has, and what its predecessor had told."""
+    replicas = [machine.broker.replicas.get(*partition) for machine in cluster.machines if machine.broker is not None]
+    return max((replica.log.end_offset for replica in replicas if replica is not None), default=0)
 
 
 def committed_bytes(partition: Partition) -> bytes:

@@ -26,6 +26,7 @@ from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTo
 from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from sim.clients import NAMED_COMMIT, ONE_GROUP_FETCH, PASSING, SimClient
 from sim.group_checks import Seat
+from sim.inspection import log_end
 from sim.plan import TOPIC
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Life:
     coordinator: int | None = None
     seat: Seat | None = None
     last_generation: int = -1
+    is_certain: bool = True
+    """Whether no answer of the group was missed: what is told again may come from an old coordinator."""
     positions: dict[int, int] = field(default_factory=dict)
     at_end: bool = False
 
@@ -129,20 +132,22 @@ class Member(SimClient):
             life.coordinator = None
 
     def begin_anew(self) -> None:
-        self.life.member_id, self.life.seat, self.life.last_generation = "", None, -1
+        life = self.life
+        life.member_id, life.seat, life.last_generation, life.is_certain = "", None, -1, True
 
     async def _round(self) -> None:
         life = self.life
         if life.coordinator is None:
             life.coordinator = await self.client.coordinator(GROUP)
         if life.seat is None:
-            await self._join(life.coordinator)
+            certain, life.is_certain = life.is_certain, False
+            await self._join(life.coordinator, certain)
         else:
             await self._heartbeat(life.coordinator, life.seat)
             await self._work_once(life.seat)
 
     async def _work_once(self, seat: Seat) -> None:
-        works, at_end = [], True
+        works, at_end = [], self.stopping
         for index in seat.partitions:
             work, has_more = await self._read(TopicPartition(TOPIC, index), self.life.positions[index])
             at_end = at_end and not has_more
@@ -170,11 +175,11 @@ class Member(SimClient):
                 if record.offset >= offset and len(values) < most:
                     values[record.offset] = record.value or b""
         next_offset = max(values) + 1 if values else offset
-        return Work(partition, values, next_offset), next_offset < fetched.high_watermark
+        return Work(partition, values, next_offset), next_offset < log_end(self.cluster, partition)
 
     # The group's protocol
 
-    async def _join(self, coordinator: int) -> None:
+    async def _join(self, coordinator: int, is_certain: bool) -> None:
         life, began = self.life, self.cluster.scheduler.now
         joined = await self._ask_to_join(coordinator)
         if joined.generation_id <= life.last_generation:
@@ -195,12 +200,11 @@ class Member(SimClient):
         )
         synced = await self.client.call(coordinator, request, SyncGroupResponse)
         check(synced.error_code, f"sync of {self.name}")
-        is_new = life.last_generation < 0
-        seat = Seat(joined.generation_id, joined.member_id, tuple(synced.assignment), began, is_new)
+        seat = Seat(joined.generation_id, joined.member_id, tuple(synced.assignment), began, is_certain)
         self.cluster.note(self.name, "has", seat)
         self.history.group.sit_down(seat, self.cluster.scheduler.now)
         await self._find_positions(coordinator, seat)
-        life.seat, life.last_generation, life.at_end = seat, seat.generation, False
+        life.seat, life.last_generation, life.at_end, life.is_certain = seat, seat.generation, False, is_certain
 
     async def _ask_to_join(self, coordinator: int) -> JoinGroupResponse:
         life = self.life
@@ -214,7 +218,7 @@ class Member(SimClient):
         )
         joined = await self.client.call(coordinator, request, JoinGroupResponse)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            life.member_id = joined.member_id
+            life.member_id, life.is_certain = joined.member_id, True
         check(joined.error_code, f"join of {self.name}")
         life.member_id = joined.member_id
         return joined

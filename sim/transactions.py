@@ -33,6 +33,7 @@ from ottla.wire.api.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from sim.clients import PASSING, SimClient
+from sim.inspection import log_end
 from sim.loop import EPOCH_MS
 from sim.members import GROUP, Member, Work
 from sim.plan import COPIES, COPY_PARTITIONS, TOPIC
@@ -278,7 +279,7 @@ class CommittedReader(SimClient):
                 await self.back_off()
                 continue
             offset = self._see(partition, offset, fetched)
-            if stopping and offset == fetched.last_stable_offset == fetched.high_watermark:
+            if stopping and offset >= log_end(self.cluster, partition):
                 return
             await asyncio.sleep(self.chance.expovariate(4.0))
 

@@ -13,8 +13,8 @@ class Work(NamedTuple):
     values: dict[int, bytes]
 
 
-def seat(generation: int, member: str, *, began: float, is_new: bool = True) -> Seat:
-    return Seat(generation, member, (0,), began, is_new)
+def seat(generation: int, member: str, *, began: float, is_certain: bool = True) -> Seat:
+    return Seat(generation, member, (0,), began, is_certain)
 
 
 def test_all_is_well() -> None:
@@ -40,9 +40,9 @@ def test_generations_begin_again() -> None:
     facts.sit_down(seat(3, "a", began=1), 2)
     facts.sit_down(seat(2, "b", began=1), 2)
     assert facts.violations == [], "it had asked before it could know"
-    facts.sit_down(seat(2, "c", began=3, is_new=False), 4)
+    facts.sit_down(seat(2, "c", began=3, is_certain=False), 4)
     assert len(facts.violations) == 1, "partition 0 has two owners, nothing else"
-    facts.sit_down(Seat(3, "d", (), 3, is_new=True), 4)
+    facts.sit_down(Seat(2, "d", (), 3, is_certain=True), 4)
     assert "after there was 3" in facts.violations[1]
 
 
