@@ -28,11 +28,14 @@ test: setup
 
 # For so many minutes each: transactional copiers and a broker, killed at random, and is the copy exact? Then a cluster whose
 # brokers and ZooKeeper are killed, paused and cut off, and were its clients told the truth? `make torture SEED=7` repeats a
-# schedule. With the jars in place, Kafka's own copier takes part and its dump-log reads the result.
+# schedule, `make torture BROKERS=5 STORE=sqlite` another cluster. With the jars in place, Kafka's own copier takes part and
+# its dump-log reads the result.
 MINUTES ?= 1
+BROKERS ?= 3
+STORE ?= zookeeper
 torture: setup
 	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m tests.torture --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
-	@$(BIN)/python -m tests.nemesis --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m tests.nemesis --minutes $(MINUTES) --brokers $(BROKERS) --store $(STORE) $(if $(SEED),--seed $(SEED))
 
 # A cluster on virtual time, with faults that a seed chooses: `make sim SEEDS=1000` runs many, `make sim SEED=7` shows one.
 SEEDS ?= 300

@@ -18,7 +18,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.nemesis", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, help="of a run whose schedule is to be repeated")
-    parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument("--brokers", type=int, choices=range(3, 6), default=3)
+    parser.add_argument("--store", choices=("zookeeper", "sqlite"), default="zookeeper")
     given = parser.parse_args()
     seed = random.randrange(1_000_000) if given.seed is None else given.seed
     directory = Path(tempfile.mkdtemp(prefix="ottla-nemesis-"))
@@ -27,8 +28,8 @@ def main() -> int:
     def say(text: str) -> None:
         print(f"{time.monotonic() - began:6.1f} s  {text}", flush=True)
 
-    say(f"seed {seed}, {given.minutes:g} min, {given.brokers} brokers; logs and data: {directory}")
-    cluster = Cluster(directory, given.brokers)
+    say(f"seed {seed}, {given.minutes:g} min, {given.brokers} brokers, {given.store}; logs and data: {directory}")
+    cluster = Cluster(directory, given.brokers, zookeeper=given.store == "zookeeper")
     try:
         cluster.start()
         outcome = Run(Plan(seed, given.minutes * 60, given.brokers), cluster, say).run()
@@ -43,7 +44,8 @@ def main() -> int:
         return 0
     for finding in outcome.findings:
         say(f"FOUND {finding}")
-    say(f"FAIL. The same schedule again: python -m tests.nemesis --seed {seed} --minutes {given.minutes:g}")
+    again = f"--seed {seed} --minutes {given.minutes:g} --brokers {given.brokers} --store {given.store}"
+    say(f"FAIL. The same schedule again: python -m tests.nemesis {again}")
     return 1
 
 

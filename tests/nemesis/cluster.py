@@ -38,7 +38,8 @@ SETTINGS = {
 class Node(BrokerProcess):
     """One broker, with a listener for clients and one for the other brokers; both are reached through the network."""
 
-    def __init__(self, number: int, directory: Path, network: Network, zookeeper_port: int) -> None:
+    def __init__(self, number: int, directory: Path, network: Network, zookeeper_port: int | None) -> None:
+        """Without a port of ZooKeeper, the brokers share a SQLite file."""
         super().__init__(directory / f"broker-{number}")
         self.number = number
         self.name = broker(number)
@@ -50,8 +51,12 @@ class Node(BrokerProcess):
             "node.id": str(number),
             "listeners": f"CLIENTS://127.0.0.1:{self.port},BROKERS://127.0.0.1:{among_brokers}",
             "advertised.listeners": f"CLIENTS://127.0.0.1:{self.client_port},BROKERS://127.0.0.1:{brokers_port}",
-            "zookeeper.connect": f"127.0.0.1:{network.listen(ZOOKEEPER, zookeeper_port, self.name)}/ottla",
         }
+        if zookeeper_port is None:
+            self.settings["store.file"] = str(directory / "store.sqlite")
+        else:
+            way = network.listen(ZOOKEEPER, zookeeper_port, self.name)
+            self.settings["zookeeper.connect"] = f"127.0.0.1:{way}/ottla"
 
     def command(self) -> list[str]:
         settings = [argument for key, value in self.settings.items() for argument in ("--set", f"{key}={value}")]
@@ -75,17 +80,22 @@ class Node(BrokerProcess):
 
 
 class Cluster:
-    def __init__(self, directory: Path, brokers: int) -> None:
+    def __init__(self, directory: Path, brokers: int, *, zookeeper: bool = True) -> None:
         self.network = Network()
-        self.zookeeper = ZooKeeperServer(require_java(), require_jars(None), directory / "zookeeper", 0, tick_ms=200)
-        self.nodes = [Node(number, directory, self.network, self.zookeeper.port) for number in range(1, brokers + 1)]
+        self.zookeeper = (
+            ZooKeeperServer(require_java(), require_jars(None), directory / "zookeeper", 0, tick_ms=200)
+            if zookeeper
+            else None
+        )
+        port = None if self.zookeeper is None else self.zookeeper.port
+        self.nodes = [Node(number, directory, self.network, port) for number in range(1, brokers + 1)]
 
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(f"127.0.0.1:{node.client_port}" for node in self.nodes)
 
     def start(self) -> None:
-        self.zookeeper.start()
+        self.start_zookeeper()
         for node in self.nodes:
             node.launch()
         self.wait_until_ready()
@@ -99,14 +109,18 @@ class Cluster:
         for node in self.nodes:
             node.resume()
             node.kill()
-        self.zookeeper.stop()
+        if self.zookeeper is not None:
+            self.zookeeper.stop()
         self.network.close()
 
+    def start_zookeeper(self) -> None:
+        if self.zookeeper is not None and self.zookeeper.process is None:
+            self.zookeeper.start()
+
     def kill_zookeeper(self) -> None:
-        process = self.zookeeper.process
-        if process is not None:
-            process.kill()
-            process.wait()
+        if self.zookeeper is not None and self.zookeeper.process is not None:
+            self.zookeeper.process.kill()
+            self.zookeeper.process.wait()
             self.zookeeper.process = None
 
     def around(self, node: Node) -> list[Way]:
@@ -117,8 +131,7 @@ class Cluster:
     def heal(self) -> None:
         """Everything runs, and everybody reaches everybody."""
         self.network.mend_all()
-        if self.zookeeper.process is None:
-            self.zookeeper.start()
+        self.start_zookeeper()
         for node in self.nodes:
             node.resume()
             if not node.runs():

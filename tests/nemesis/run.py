@@ -28,7 +28,7 @@ from tests.nemesis.clients import (
 from tests.nemesis.cluster import CLIENTS, REPLICATION_FACTOR, SESSION_SECONDS, ZOOKEEPER, Cluster, Node
 from tests.nemesis.history import Fate, History, judge
 from tests.nemesis.network import Way
-from tests.nemesis.schedule import Fault, Kind, draw
+from tests.nemesis.schedule import ALL, WITHOUT_ZOOKEEPER, Fault, Kind, draw
 from tests.torture import readers
 
 Say = Callable[[str], None]
@@ -101,7 +101,8 @@ class Run:
     def _strike_on_schedule(self) -> None:
         began = time.monotonic()
         plan = self._plan
-        for fault in draw(plan.seed, plan.seconds, plan.brokers, SESSION_SECONDS, plan.fault_every):
+        kinds = ALL if self._cluster.zookeeper is not None else WITHOUT_ZOOKEEPER
+        for fault in draw(plan.seed, plan.seconds, plan.brokers, SESSION_SECONDS, plan.fault_every, kinds):
             self._at(began + fault.at, functools.partial(self._strike, fault))
         while time.monotonic() < began + plan.seconds or self._agenda:
             while self._agenda and self._agenda[0][0] <= time.monotonic():
@@ -128,7 +129,7 @@ class Run:
                 self._at(end, node.resume)
             case Kind.ZOOKEEPER:
                 cluster.kill_zookeeper()
-                self._at(end, self._start_zookeeper)
+                self._at(end, cluster.start_zookeeper)
             case Kind.FROM_BROKERS:
                 self._cut(cluster.around(node), end)
             case Kind.FROM_ONE:
@@ -149,10 +150,6 @@ class Run:
             _launch(node)
         else:
             self._at(time.monotonic() + 0.1, functools.partial(self._launch_after, ended, node))
-
-    def _start_zookeeper(self) -> None:
-        if self._cluster.zookeeper.process is None:
-            self._cluster.zookeeper.start()
 
     def _await_the_group(self) -> None:
         """The group reads to the end, so that what it was given can be compared with what is there."""

@@ -1,6 +1,7 @@
 """What goes wrong in a cluster and when, drawn from a seed: the same seed gives the same schedule again."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -32,6 +33,9 @@ _WEIGHTS = {
     Kind.ZOOKEEPER: 6,
 }
 
+ALL = tuple(Kind)
+WITHOUT_ZOOKEEPER = tuple(kind for kind in Kind if kind not in (Kind.ZOOKEEPER, Kind.FROM_ZOOKEEPER))
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -49,14 +53,17 @@ class Fault:
         return f"{self.kind}: broker {self.broker + 1} for {self.seconds:.1f} s"
 
 
-def draw(seed: int, seconds: float, brokers: int, session: float, every: float) -> list[Fault]:
+def draw(
+    seed: int, seconds: float, brokers: int, session: float, every: float, kinds: Sequence[Kind] = ALL
+) -> list[Fault]:
     """Faults in the order of time; they may overlap. Each kind comes once before any comes again."""
     chance = random.Random(seed)
-    first = chance.sample(list(Kind), len(Kind))
+    first = chance.sample(kinds, len(kinds))
+    weights = [_WEIGHTS[kind] for kind in kinds]
     faults: list[Fault] = []
     at = every
     while at < seconds:
-        kind = first.pop() if first else chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
+        kind = first.pop() if first else chance.choices(kinds, weights)[0]
         one, other = chance.sample(range(brokers), 2)
         faults.append(Fault(at, kind, one, other, chance.uniform(0.1, 2.0) * session))
         at += chance.uniform(0.5, 1.5) * every

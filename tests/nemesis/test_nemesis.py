@@ -7,7 +7,7 @@ import pytest
 from tests.nemesis.cluster import Cluster
 from tests.nemesis.history import Fate
 from tests.nemesis.run import Plan, Run
-from tests.nemesis.schedule import Kind, draw
+from tests.nemesis.schedule import WITHOUT_ZOOKEEPER, Kind, draw
 
 pytestmark = pytest.mark.slow
 
@@ -37,3 +37,8 @@ def test_a_seed_gives_its_schedule_again() -> None:
     assert first != draw(6, 60, 3, session=2, every=2)
     assert {fault.kind for fault in first[: len(Kind)]} == set(Kind)
     assert all(fault.broker != fault.other for fault in first)
+
+
+def test_without_zookeeper_nothing_happens_to_it() -> None:
+    drawn = {fault.kind for fault in draw(5, 600, 5, session=2, every=2, kinds=WITHOUT_ZOOKEEPER)}
+    assert drawn == set(WITHOUT_ZOOKEEPER)
