@@ -110,6 +110,12 @@ class Machine:
             self.disk.power_fails(self._chance)
             self._boots += 1
 
+    def lose_disk(self) -> None:
+        """The machine comes back with an empty one."""
+        self.crash(power_fails=True)
+        self._cluster.note(self.name, "loses its disk")
+        self.disk = SimDisk()
+
     def _exit(self, loop: ProcessLoop) -> None:
         if self.loop is loop and self.is_running:
             self.is_running = self.is_ready = False

@@ -31,11 +31,12 @@ class Nemesis:
         self._count = 0
         self._is_over = False
         self._tainted: set[str] = set()
-        """Machines that lost power, and with it what was not synced, and are still listed as in sync. Until they are
+        """Machines that lost what they had, or what was not synced, and are still listed as in sync. Until they are
         not, nothing else goes wrong: what was never synced is safe as long as not all who have it are in trouble."""
         self._faults: list[tuple[int, Callable[[], Callable[[], None] | None]]] = [
             (4, self._kill),
             (3, self._lose_power),
+            (1, self._lose_disk),
             (2, self._die_while_writing),
             (2, self._stop),
             (3, self._freeze),
@@ -109,6 +110,16 @@ class Nemesis:
                 return None
             self._tainted.add(machine.name)
         machine.crash(power_fails=True)
+        self._look_at_tainted()
+        return machine.start
+
+    def _lose_disk(self) -> Callable[[], None] | None:
+        """Whatever is synced, others must have it."""
+        machine = self._machine()
+        if not machine.is_running or self._ending or not self._others_have_all(machine):
+            return None
+        self._tainted.add(machine.name)
+        machine.lose_disk()
         self._look_at_tainted()
         return machine.start
 

@@ -1,6 +1,7 @@
 """Three brokers on a real ZooKeeper, through what happens to machines: what was acknowledged is never lost."""
 
 import asyncio
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -75,6 +76,19 @@ def test_a_killed_leader_is_replaced_and_follows_when_it_is_back(cluster: Proces
         print(f"no acknowledgement for {writer.longest_silence:.2f} s, session timeout {SESSION_SECONDS:g} s")
         assert cluster.leader() != killed
         cluster.brokers[killed].start()
+        cluster.wait_until_in_sync()
+        writer.wait_for_more()
+    check(cluster, writer)
+
+
+def test_a_leader_comes_back_with_an_empty_disk(cluster: ProcessCluster) -> None:
+    """It is listed as in sync when it starts, and must not lead what it does not have any more."""
+    with Writer(cluster.bootstrap_servers) as writer:
+        replaced = cluster.leader()
+        broker = cluster.brokers[replaced]
+        broker.kill()
+        shutil.rmtree(broker.data_dir)
+        broker.start()
         cluster.wait_until_in_sync()
         writer.wait_for_more()
     check(cluster, writer)
