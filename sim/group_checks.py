@@ -72,6 +72,10 @@ class GroupFacts:
     def commit(self, partition: TopicPartition, offset: int, now: float) -> None:
         _learn(self.commits.setdefault(partition, []), now, offset)
 
+    def known(self, partition: TopicPartition) -> int:
+        """The highest offset that is known to be committed."""
+        return max(0, _known_at(self.commits.get(partition, []), float("inf")))
+
     def do(self, works: Iterable[Done]) -> None:
         for work in works:
             self.done.setdefault(work.partition, set()).update(work.values)
@@ -92,8 +96,7 @@ def check_group(facts: GroupFacts, found: Mapping[int, int], ends: Mapping[Topic
     for partition, end in ends.items():
         offset = max(0, found[partition.partition])
         if offset != end:
-            known = _known_at(facts.commits.get(partition, []), float("inf"))
-            yield f"{partition}: the group stands at {offset} of {end}; {known} was committed"
+            yield f"{partition}: the group stands at {offset} of {end}; {facts.known(partition)} was committed"
 
 
 def check_worked(facts: GroupFacts, ends: Mapping[TopicPartition, int]) -> Iterator[str]:

@@ -39,6 +39,16 @@ def log_end(cluster: Cluster, partition: TopicPartition) -> int:
     return max((replica.log.end_offset for replica in replicas if replica is not None), default=0)
 
 
+def is_level(cluster: Cluster) -> bool:
+    """Whether all replicas have all there is, and know it."""
+    brokers = [machine.broker for machine in cluster.machines if machine.broker is not None]
+    for partition in partition_states(cluster.ensemble.tree):
+        replicas = [replica for broker in brokers if (replica := broker.replicas.get(*partition)) is not None]
+        if len({offset for it in replicas for offset in (it.high_watermark, it.log.end_offset)}) > 1:
+            return False
+    return True
+
+
 def committed_bytes(partition: Partition) -> bytes:
     """Everything below the high watermark, segment by segment."""
     log, offset, data = partition.log, partition.log.log_start_offset, b""

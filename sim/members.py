@@ -65,7 +65,6 @@ class Life:
     is_certain: bool = True
     """Whether no answer of the group was missed: what is told again may come from an old coordinator."""
     positions: dict[int, int] = field(default_factory=dict)
-    at_end: bool = False
 
 
 class Member(SimClient):
@@ -107,7 +106,7 @@ class Member(SimClient):
         self.life = Life()
 
     async def _live(self) -> None:
-        while not (self.stopping and self.life.at_end):
+        while not (self.stopping and self._is_at_end()):
             try:
                 await self._round()
             except ClientError as error:
@@ -117,7 +116,17 @@ class Member(SimClient):
             except KafkaError as error:
                 self._take(error)
                 await self.back_off()
+        await self.retire()
         await self._leave()
+
+    def _is_at_end(self) -> bool:
+        """Whether the group is, and not only this member: others may never come back to what they have."""
+        partitions = [TopicPartition(TOPIC, index) for index in range(self.cluster.plan.partitions)]
+        known = self.history.group.known
+        return all(known(partition) >= log_end(self.cluster, partition) for partition in partitions)
+
+    async def retire(self) -> None:
+        """Leave nothing open."""
 
     def _take(self, error: KafkaError) -> None:
         self.cluster.note(self.name, "is refused:", error)
@@ -147,10 +156,9 @@ class Member(SimClient):
             await self._work_once(life.seat)
 
     async def _work_once(self, seat: Seat) -> None:
-        works, at_end = [], self.stopping
+        works = []
         for index in seat.partitions:
-            work, has_more = await self._read(TopicPartition(TOPIC, index), self.life.positions[index])
-            at_end = at_end and not has_more
+            work = await self._read(TopicPartition(TOPIC, index), self.life.positions[index])
             if work.values:
                 works.append(work)
         if works:
@@ -161,12 +169,10 @@ class Member(SimClient):
                 raise
             if counts:
                 self.life.positions.update({work.partition.partition: work.next_offset for work in works})
-            at_end = at_end and counts
-        self.life.at_end = at_end
         await asyncio.sleep(self.chance.expovariate(5.0))
 
-    async def _read(self, partition: TopicPartition, offset: int) -> tuple[Work, bool]:
-        """Some of what is there, and whether there is more."""
+    async def _read(self, partition: TopicPartition, offset: int) -> Work:
+        """Some of what is there."""
         fetched = await Fetcher(self.client, partition, FetchSettings(max_wait_ms=50)).fetch(offset)
         values: dict[int, bytes] = {}
         most = self.chance.randint(1, _MOST_RECORDS)
@@ -174,8 +180,7 @@ class Member(SimClient):
             for record in read_records(fetched.records[position : position + header.size]):
                 if record.offset >= offset and len(values) < most:
                     values[record.offset] = record.value or b""
-        next_offset = max(values) + 1 if values else offset
-        return Work(partition, values, next_offset), next_offset < log_end(self.cluster, partition)
+        return Work(partition, values, max(values) + 1 if values else offset)
 
     # The group's protocol
 
@@ -204,7 +209,7 @@ class Member(SimClient):
         self.cluster.note(self.name, "has", seat)
         self.history.group.sit_down(seat, self.cluster.scheduler.now)
         await self._find_positions(coordinator, seat)
-        life.seat, life.last_generation, life.at_end, life.is_certain = seat, seat.generation, False, is_certain
+        life.seat, life.last_generation, life.is_certain = seat, seat.generation, is_certain
 
     async def _ask_to_join(self, coordinator: int) -> JoinGroupResponse:
         life = self.life
@@ -253,6 +258,7 @@ class Member(SimClient):
         for answer in reply.topics[0].partitions:
             partition = TopicPartition(TOPIC, answer.partition_index)
             self.history.group.find(seat, partition, answer.committed_offset)
+            self.history.group.commit(partition, answer.committed_offset, self.cluster.scheduler.now)
             self.life.positions[answer.partition_index] = max(0, answer.committed_offset)
 
     async def _leave(self) -> None:

@@ -19,7 +19,7 @@ from sim.cluster import BROKERS, Cluster
 from sim.disk import InlineThreads
 from sim.group_checks import check_group, check_worked
 from sim.history import History
-from sim.inspection import partition_states
+from sim.inspection import is_level, partition_states
 from sim.loop import ProcessLoop
 from sim.members import LastLook, Member, Observer, Worker
 from sim.nemesis import Nemesis
@@ -127,6 +127,8 @@ class Run:
             last_look.start()
             cluster.run_until(lambda: last_look.is_done, _HEAL_SECONDS)
         cluster.run_for(1.5)
+        # A member that died may be given up at this very moment, which is written down.
+        cluster.run_until(lambda: is_level(cluster), _HEAL_SECONDS)
         self.history.violations += check_commits(self.history, auditor.found)
         if self.plan.members:
             self._judge_group(last_look.found)

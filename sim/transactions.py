@@ -224,12 +224,20 @@ class Copier(Member):
         super().be_born()
         self._producer = None
 
+    async def retire(self) -> None:
+        """Whoever begins with an id ends what was begun with it. A transaction that is open for too long ends by itself
+        too, but when that is depends on clocks, and those of brokers differ by minutes here."""
+        for transactional_id in (self._id, self.name):
+            await _until_it_works(TransactionalProducer(self, transactional_id, self.cluster.plan.protocol).begin)
+
     async def handle(self, works: Sequence[Work]) -> bool:
         seat = self.life.seat
         assert seat is not None
         producer, self._producer = self._producer, None
         if producer is None:
-            producer = TransactionalProducer(self, self._id, self.cluster.plan.protocol)
+            # In the end to each its own: who shares an id may be fenced for ever.
+            transactional_id = self.name if self.stopping else self._id
+            producer = TransactionalProducer(self, transactional_id, self.cluster.plan.protocol)
             await producer.begin()
             self.cluster.note(self.name, "begins as", producer)
         aborted = self.chance.random() < _ABORT_CHANCE
@@ -259,6 +267,15 @@ class Copier(Member):
                 value = f"{transaction.name}/{work.partition.partition}/{offset}".encode()
                 transaction.values.setdefault(self.chance.randrange(COPY_PARTITIONS), []).append(value)
         return transaction
+
+
+async def _until_it_works(attempt: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            await attempt()
+            return
+        except (ClientError, KafkaError):
+            await asyncio.sleep(0.1)
 
 
 class CommittedReader(SimClient):
