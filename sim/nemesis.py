@@ -74,6 +74,8 @@ class Nemesis:
         kinds = [fault for weight, fault in chosen for _ in range(weight)]
         while not self._is_over:
             await asyncio.sleep(self._chance.expovariate(1.0))
+            # Who is back says so after it has left the lists, if it has lost anything.
+            self._tainted -= {machine.name for machine in self._cluster.machines if machine.is_ready}
             if self._is_over or self._tainted or len(self._ending) >= _AT_ONCE:
                 continue
             end = self._chance.choice(kinds)()
