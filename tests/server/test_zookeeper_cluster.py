@@ -20,6 +20,7 @@ from tests.server.zookeeper_cluster import SESSION_SECONDS, TOPIC, ProcessCluste
 from tests.store.conftest import new_server
 from tests.store.tcp_proxy import TcpProxy
 
+NO_LEADER = -1
 LOST = "the session with the store is lost"
 AGAIN = "this broker is a member of the cluster again"
 CONNECTED = "connected to ZooKeeper"
@@ -82,7 +83,6 @@ def test_a_killed_leader_is_replaced_and_follows_when_it_is_back(cluster: Proces
 
 
 def test_a_leader_comes_back_with_an_empty_disk(cluster: ProcessCluster) -> None:
-    """It is listed as in sync when it starts, and must not lead what it does not have any more."""
     with Writer(cluster.bootstrap_servers) as writer:
         replaced = cluster.leader()
         broker = cluster.brokers[replaced]
@@ -91,6 +91,24 @@ def test_a_leader_comes_back_with_an_empty_disk(cluster: ProcessCluster) -> None
         broker.start()
         cluster.wait_until_in_sync()
         writer.wait_for_more()
+    check(cluster, writer)
+
+
+def test_a_broker_with_an_empty_disk_does_not_lead_when_it_is_back_first(cluster: ProcessCluster) -> None:
+    """It is listed as in sync, as all are, and has nothing of what they have."""
+    with Writer(cluster.bootstrap_servers) as writer:
+        first = cluster.leader()
+    for broker in cluster.brokers.values():
+        broker.kill()
+    cluster.wait_until_all_sessions_are_over()
+    shutil.rmtree(cluster.brokers[first].data_dir)
+    cluster.brokers[first].start()
+    alone = cluster.partition(asked=first)
+    assert alone is not None
+    assert alone.leader == NO_LEADER
+    assert first not in alone.isr
+    for broker_id in set(cluster.brokers) - {first}:
+        cluster.brokers[broker_id].start()
     check(cluster, writer)
 
 

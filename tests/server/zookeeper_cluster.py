@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
 
 from ottla.cli.zookeeper_server import ZooKeeperServer
 from tests.compat.processes import BrokerProcess
@@ -95,6 +96,16 @@ class ProcessCluster:
             return partition is not None and partition.isr == everybody
 
         eventually(is_in_sync, "all replicas are in sync")
+
+    def wait_until_all_sessions_are_over(self) -> None:
+        """When every broker was killed: until then the first to come back takes the others for alive."""
+        client = KazooClient(self.zookeeper.address)
+        client.start()
+        try:
+            eventually(lambda: not client.get_children("/cluster/brokers/ids"), "the sessions of all brokers are over")
+        finally:
+            client.stop()
+            client.close()
 
     def wait_for_log(self, broker_id: int, text: str) -> None:
         eventually(lambda: text in self.brokers[broker_id].log(), f"broker {broker_id} says {text!r}")
