@@ -1,5 +1,7 @@
 """A broker as a process of its own, for tests that stop, kill and restart it."""
 
+import contextlib
+import random
 import signal
 import socket
 import subprocess
@@ -12,13 +14,21 @@ READY_LINE = "Ottla is ready:"
 START_TIMEOUT = 30.0
 STOP_TIMEOUT = 30.0
 
+_RANDOM = random.SystemRandom()
+"""Not the one that tests give a seed, lest two processes draw the same."""
+
 
 def free_port() -> int:
-    """A port that was free a moment ago. A restarted broker must come back on the address its clients know."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that was free a moment ago. A restarted broker must come back on the address its clients know.
+
+    Below those that Linux gives to outgoing connections: one of them may be taken before it is listened on, even by who
+    tries to connect to it.
+    """
+    while True:
+        port = _RANDOM.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class BrokerProcess:

@@ -15,6 +15,7 @@ from ottla.errors import ErrorCode
 from ottla.server.main import serve
 from ottla.wire.api.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+from tests.compat.processes import free_port
 from tests.server.broker_process import TIMEOUT, broker_process, command
 from tests.server.wire_client import WireClient, batch, create_topic, fetch, is_served, produce
 
@@ -60,13 +61,6 @@ def small_disk(path: Path, size: str) -> Iterator[Path]:
         yield path
     finally:
         subprocess.run(["umount", "--lazy", str(path)], check=True)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class TestStart:
