@@ -5,8 +5,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from ottla.wire.api.create_topics import CreatableTopic, CreateTopicsRequest, Cr
 from ottla.wire.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 from tests.compat.processes import free_port
 from tests.server.broker_process import TIMEOUT, broker_process, command
+from tests.server.small_disk import fill, small_disk
 from tests.server.wire_client import WireClient, batch, create_topic, fetch, is_served, produce
 
 CLEAN = ".kafka_cleanshutdown"
@@ -48,19 +48,6 @@ class Refusal:
 @pytest.fixture
 def refusal(capsys: pytest.CaptureFixture[str]) -> Refusal:
     return Refusal(capsys)
-
-
-@contextmanager
-def small_disk(path: Path, size: str) -> Iterator[Path]:
-    """A file system of its own, which only root can mount."""
-    path.mkdir()
-    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)], capture_output=True)
-    if mount.returncode:
-        pytest.skip("no file system can be mounted here: " + mount.stderr.decode().strip())
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", "--lazy", str(path)], check=True)
 
 
 class TestStart:
@@ -283,17 +270,6 @@ class TestFullDisk:
         while count < expected and len(fetch(client, "clicks", count)) > 200_000:
             count += 1
         return count
-
-
-def fill(file: Path) -> None:
-    """Take the last byte that a disk has to give."""
-    with file.open("wb", buffering=0) as ballast:
-        for size in (1 << 16, 1):
-            try:
-                while True:
-                    ballast.write(bytes(size))
-            except OSError:
-                continue
 
 
 class TestDataOfApacheKafka:

@@ -1,6 +1,7 @@
 """Three brokers on a real ZooKeeper, through what happens to machines: what was acknowledged is never lost."""
 
 import asyncio
+import contextlib
 import shutil
 import threading
 import time
@@ -12,9 +13,19 @@ from pathlib import Path
 import pytest
 
 from ottla.cli.zookeeper_server import ZooKeeperServer
+from ottla.cluster.znodes import (
+    CONTROLLER,
+    CONTROLLER_EPOCH,
+    decode_controller,
+    decode_controller_epoch,
+    decode_partition_state,
+    partition_state_path,
+)
 from ottla.errors import ErrorCode
+from ottla.wire.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from ottla.wire.api.produce import PartitionProduceResponse, ProduceResponse
 from tests.compat.processes import BrokerProcess
+from tests.server.small_disk import fill, small_disk
 from tests.server.wire_client import PRODUCE_VERSION, WireClient, batch, produce, produce_request
 from tests.server.zookeeper_cluster import SESSION_SECONDS, TOPIC, ProcessCluster, Writer, eventually, process_cluster
 from tests.store.conftest import new_server
@@ -24,6 +35,8 @@ NO_LEADER = -1
 LOST = "the session with the store is lost"
 AGAIN = "this broker is a member of the cluster again"
 CONNECTED = "connected to ZooKeeper"
+LAG_SECONDS = 30.0
+"""The default of `replica.lag.time.max.ms`."""
 ZOMBIE = b"-1"
 """What a test writes to a leader that is none any more."""
 
@@ -142,6 +155,29 @@ def test_a_leader_that_was_paused_is_none_when_it_goes_on(cluster: ProcessCluste
     check(cluster, writer)
 
 
+@pytest.mark.parametrize("broker_id", [pytest.param(1, id="leader"), pytest.param(2, id="follower")])
+def test_a_replica_whose_disk_is_full(broker_id: int, tmp_path: Path, zookeeper: ZooKeeperServer) -> None:
+    """Nobody waits for it as long as for one that is only slow, and it is back when there is room."""
+    with small_disk(tmp_path / f"broker-{broker_id}", "8m") as disk, process_cluster(tmp_path, zookeeper) as cluster:
+        cluster.create_topic()
+        others = sorted(set(cluster.brokers) - {broker_id})
+        with Writer(cluster.bootstrap_servers) as writer:
+            fill(disk / "ballast")
+            eventually(lambda: is_left_to(cluster, others), f"only {others} lead and are in sync")
+            writer.wait_for_more()
+            assert writer.longest_silence < LAG_SECONDS
+            assert "No space left on device" in cluster.brokers[broker_id].log()
+            (disk / "ballast").unlink()
+            cluster.wait_until_in_sync()
+            writer.wait_for_more()
+        check(cluster, writer)
+
+
+def is_left_to(cluster: ProcessCluster, brokers: list[int]) -> bool:
+    partition = cluster.partition(asked=brokers[0])
+    return partition is not None and partition.leader in brokers and partition.isr == brokers
+
+
 class ProxyThread:
     """A proxy in an event loop of its own, for tests that wait for processes."""
 
@@ -178,6 +214,17 @@ class ProxyThread:
 
     def heal(self) -> None:
         self._do(lambda: setattr(self._proxy, "accepting", True))
+
+    def hold_replies(self) -> None:
+        """From now on ZooKeeper hears what the broker says, and the broker nothing."""
+        self._do(lambda: self._proxy.replies.clear())
+        self._do(lambda: self._proxy.requested.clear())
+
+    def release_replies(self) -> None:
+        self._do(lambda: self._proxy.replies.set())
+
+    def has_passed_on(self, text: str) -> bool:
+        return text.encode() in self._proxy.requested
 
     def _do(self, act: Callable[[], None]) -> None:
         done = threading.Event()
@@ -218,6 +265,37 @@ def test_a_leader_that_zookeeper_gave_up(tmp_path: Path, zookeeper: ZooKeeperSer
         cluster.wait_until_in_sync()
         cluster.wait_until_equal()
         assert cluster.values() == [1, 2]
+
+
+def test_a_controller_that_was_replaced_and_does_not_know(tmp_path: Path, zookeeper: ZooKeeperServer) -> None:
+    """It has a session and a place in the cluster, and decides as the controller it was. The others have another one,
+    whose epoch has moved on, so ZooKeeper refuses what it writes; it looks again, and decides on what it sees."""
+    with contextlib.ExitStack() as stack:
+        proxies = {broker_id: stack.enter_context(ProxyThread(zookeeper.address)) for broker_id in (1, 2, 3)}
+        via = {broker_id: proxy.address for broker_id, proxy in proxies.items()}
+        cluster = stack.enter_context(process_cluster(tmp_path, zookeeper, via=via, session_seconds=20.0))
+        tree = stack.enter_context(cluster.tree())
+        cluster.create_topic()
+        cluster.brokers[1].restart()
+        cluster.wait_until_in_sync()
+        assert cluster.leader() == 2
+
+        zombie = decode_controller(tree.get(CONTROLLER)[0])
+        epoch = decode_controller_epoch(tree.get(CONTROLLER_EPOCH)[0])
+        proxies[zombie].hold_replies()
+        tree.delete(CONTROLLER)
+        eventually(lambda: tree.exists(CONTROLLER), "there is another controller")
+        assert decode_controller(tree.get(CONTROLLER)[0]) != zombie
+        with WireClient(cluster.brokers[zombie].bootstrap_servers, 60) as client:
+            client.send(ElectLeadersRequest(topic_partitions=[TopicPartitions(topic=TOPIC, partitions=[0])]), 2)
+            state_path = partition_state_path(TOPIC, 0)
+            eventually(lambda: proxies[zombie].has_passed_on(state_path), "the former controller has decided")
+            assert cluster.partition(asked=zombie) == (2, [1, 2, 3])
+            proxies[zombie].release_replies()
+            assert client.receive(ElectLeadersResponse, 2).error_code == ErrorCode.NONE
+        state = decode_partition_state(tree.get(state_path)[0])
+        assert (state.leader, state.controller_epoch) == (1, epoch + 1)
+        eventually(lambda: cluster.leader() == 1, "the preferred replica leads")
 
 
 def write(broker: BrokerProcess, value: bytes, acks: int) -> ErrorCode:

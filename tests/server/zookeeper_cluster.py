@@ -16,6 +16,7 @@ from ottla.cli.zookeeper_server import ZooKeeperServer
 from tests.compat.processes import BrokerProcess
 
 TOPIC = "written"
+CHROOT = "/cluster"
 SESSION_SECONDS = 3.0
 DEADLINE = 40.0
 """Far more than anything takes on an idle machine."""
@@ -36,15 +37,17 @@ class Partition(NamedTuple):
 class ProcessCluster:
     """Brokers numbered from 1; each may have an address of its own for ZooKeeper, such as a proxy's."""
 
-    def __init__(self, directory: Path, zookeeper: ZooKeeperServer, brokers: int, via: Mapping[int, str]) -> None:
+    def __init__(
+        self, directory: Path, zookeeper: ZooKeeperServer, brokers: int, via: Mapping[int, str], session_seconds: float
+    ) -> None:
         self.zookeeper = zookeeper
         self.brokers = {
             broker_id: BrokerProcess(
                 directory / f"broker-{broker_id}",
                 {
                     "node.id": str(broker_id),
-                    "zookeeper.connect": via.get(broker_id, zookeeper.address) + "/cluster",
-                    "zookeeper.session.timeout.ms": str(round(SESSION_SECONDS * 1000)),
+                    "zookeeper.connect": via.get(broker_id, zookeeper.address) + CHROOT,
+                    "zookeeper.session.timeout.ms": str(round(session_seconds * 1000)),
                     "offsets.topic.num.partitions": "1",
                 },
             )
@@ -97,15 +100,21 @@ class ProcessCluster:
 
         eventually(is_in_sync, "all replicas are in sync")
 
-    def wait_until_all_sessions_are_over(self) -> None:
-        """When every broker was killed: until then the first to come back takes the others for alive."""
-        client = KazooClient(self.zookeeper.address)
+    @contextlib.contextmanager
+    def tree(self) -> Iterator[KazooClient]:
+        """What the brokers have in ZooKeeper."""
+        client = KazooClient(self.zookeeper.address + CHROOT)
         client.start()
         try:
-            eventually(lambda: not client.get_children("/cluster/brokers/ids"), "the sessions of all brokers are over")
+            yield client
         finally:
             client.stop()
             client.close()
+
+    def wait_until_all_sessions_are_over(self) -> None:
+        """When every broker was killed: until then the first to come back takes the others for alive."""
+        with self.tree() as tree:
+            eventually(lambda: not tree.get_children("/brokers/ids"), "the sessions of all brokers are over")
 
     def wait_for_log(self, broker_id: int, text: str) -> None:
         eventually(lambda: text in self.brokers[broker_id].log(), f"broker {broker_id} says {text!r}")
@@ -204,9 +213,13 @@ class Writer:
 
 @contextlib.contextmanager
 def process_cluster(
-    directory: Path, zookeeper: ZooKeeperServer, brokers: int = 3, via: Mapping[int, str] | None = None
+    directory: Path,
+    zookeeper: ZooKeeperServer,
+    brokers: int = 3,
+    via: Mapping[int, str] | None = None,
+    session_seconds: float = SESSION_SECONDS,
 ) -> Iterator[ProcessCluster]:
-    cluster = ProcessCluster(directory, zookeeper, brokers, via or {})
+    cluster = ProcessCluster(directory, zookeeper, brokers, via or {}, session_seconds)
     try:
         cluster.start()
         yield cluster

@@ -14,6 +14,8 @@ class TcpProxy:
         self.replies = asyncio.Event()
         self.accepting = True
         self.connections = 0
+        self.requested = bytearray()
+        """What clients have sent so far, of which the server has what was not held."""
         self.requests.set()
         self.replies.set()
 
@@ -77,6 +79,8 @@ class TcpProxy:
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gate: asyncio.Event) -> None:
         try:
             while chunk := await reader.read(65536):
+                if gate is self.requests:
+                    self.requested += chunk
                 await gate.wait()
                 writer.write(chunk)
         except (OSError, asyncio.CancelledError):

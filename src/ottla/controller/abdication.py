@@ -1,4 +1,8 @@
-"""A broker that leads what it cannot serve, because its disk is full or broken, leaves that to who can."""
+"""A broker that cannot write what it leads or follows, because its disk is full or broken, leaves that to who can.
+
+Nobody waits for it then: another replica leads, and acknowledgements do not take its own into account. It goes on
+trying to follow, and is in sync again when it could.
+"""
 
 from __future__ import annotations
 
@@ -57,6 +61,6 @@ class Abdication:
         try:
             for ops in commits(image, changes):
                 await self._store.commit(ops)
-                log.warning("%d partitions that cannot be served here are led by others", len(ops) - 1)
+                log.warning("%d partitions that cannot be written here are left to others", len(ops) - 1)
         except StoreError as error:
             log.info("others could not be made to lead, which will be tried again: %s", error)

@@ -42,6 +42,8 @@ _NEVER = 1 << 53
 """A `flush.ms` or `flush.messages` from here on is never reached; the default is the largest number of all."""
 
 
+_NOWHERE = -1
+
 _ALL = 1 << 31
 """More bytes than a segment has."""
 
@@ -93,6 +95,7 @@ class Partition:
         "_group_commit",
         "_offline",
         "_patience",
+        "_refused_at",
         "_replicating",
         "_synced_end",
         "config",
@@ -134,6 +137,8 @@ class Partition:
         self._flush_timer: Timer | None = None
         self._patience: Timer | None = None
         self._offline = False
+        self._refused_at = _NOWHERE
+        """Where the log ended when it last could not be written."""
         self._synced_end = log_.recovery_point
         self._epoch_start = log_.end_offset
         self.leads = False
@@ -150,6 +155,7 @@ class Partition:
         """Become the leader of an epoch, which begins where the log ends."""
         led, self.leads = self.leads, True
         self.leader_epoch = leader_epoch
+        self._refused_at = _NOWHERE
         self.followers = followers
         self._epoch_start = self.log.end_offset
         self.log.assign_epoch(leader_epoch, self.log.end_offset)
@@ -166,6 +172,7 @@ class Partition:
         """Another broker leads from now on. Who waits here has to ask there."""
         self.leads = False
         self.leader_epoch = leader_epoch
+        self._refused_at = _NOWHERE
         self.followers = None
         self._refuse_waiting(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"another broker leads {self} now"))
 
@@ -220,6 +227,7 @@ class Partition:
 
     def _not_written(self, error: OSError) -> KafkaError:
         log.error("%s: %s; the append is refused, what is stored stays readable", self.topic_partition, error)
+        self._refused_at = self.log.end_offset
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log cannot be written: {error}")
 
     def begin_verification(
@@ -595,6 +603,11 @@ class Partition:
     def is_offline(self) -> bool:
         """Whether nothing can be served, since nobody knows what is on disk."""
         return self._offline
+
+    @property
+    def can_be_written(self) -> bool:
+        """Whether the last append in this role did not fail for want of room, or of a disk that works."""
+        return not self._offline and self._refused_at != self.log.end_offset
 
     def _is_offline(self) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is offline")

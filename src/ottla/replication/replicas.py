@@ -84,10 +84,10 @@ class Replicas:
         return len(self._applied) == len(self._topics)
 
     def unserved(self) -> set[TopicPartition]:
-        """What this broker should lead and cannot, because its log could not be made or its disk has failed."""
-        offline = {partition.topic_partition for partition in self._led.values() if partition.is_offline}
+        """What this broker should lead or follow and cannot, because its disk is full or has failed."""
+        unwritten = {partition.topic_partition for partition in self if not partition.can_be_written}
         if self.all_hosted:
-            return offline
+            return unwritten
         missing = {
             TopicPartition(topic.name, state.partition)
             for topic in self._topics.values()
@@ -96,7 +96,7 @@ class Replicas:
             and state.leader == self._broker_id
             and (topic.name, state.partition) not in self._led
         }
-        return offline | missing
+        return unwritten | missing
 
     def _absent(self, topic: str, index: int) -> KafkaError:
         state = self._state(TopicPartition(topic, index))
