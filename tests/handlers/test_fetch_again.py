@@ -131,14 +131,14 @@ async def wander(world: Running, version: int, seed: int) -> list[bytes]:
     level = chance.choice([0, 1])
     for _ in range(250):
         if chance.random() < 0.5:
-            append(world, chance.choice([0, 0, 0, 1]), chance.choice([10, 100, 127, 400, 1500]))
+            append(world, chance.choice([0, 0, 1]), chance.choice([10, 100, 127, 400, 1500]))
         if chance.random() < 0.05:
             world.broker.replicas.leader_of("topic", 0).delete_records_before(-1)
         if chance.random() < 0.2:
             append_in_transaction(world, chance.choice([7, 8]), 50)
         if chance.random() < 0.15:
             end_transaction(world, chance.choice([7, 8]), committed=chance.random() < 0.7)
-        wanted = [(chance.choice([0] * 9 + [1, 7]), chance.choice([*range(30), -1, 9999]))]
+        wanted = [(chance.choice([0] * 6 + [1] * 3 + [7]), chance.choice([*range(30), -1, 9999]))]
         strange = chance.random()
         if strange < 0.05:
             wanted = []

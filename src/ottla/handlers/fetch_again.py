@@ -1,9 +1,10 @@
 """Fast path of Fetch, for a request that looks like an earlier one. Slow twin: `handlers.fetch`.
 
-A consumer of one partition sends the same bytes over and over; only correlation id, session epoch and offset differ. A
-request that took the slow way is remembered as a `FetchShape`; one that has the same bytes is not decoded, and a reply
-with records is not encoded from any message: the numbers that differ are filled in. Sessions and replies without
-records are the slow twin's own. `tests/handlers/test_fetch_again.py` holds both to the same bytes.
+Who fetches from one partition at a time sends the same bytes over and over; only correlation id, session epoch,
+partition and offset differ. A request that took the slow way is remembered as a `FetchShape`; one that has the same
+bytes is not decoded, and a reply with records is not encoded from any message: the numbers that differ are filled in.
+Sessions and replies without records are the slow twin's own. `tests/handlers/test_fetch_again.py` holds both to the
+same bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from ottla.env.network import Part
     from ottla.handlers.context import Broker, Context
     from ottla.log.log import LogRead
-    from ottla.replication.fetch_sessions import FetchSession, Key
+    from ottla.model import TopicId
+    from ottla.replication.fetch_sessions import FetchSession
     from ottla.replication.partition import Partition
     from ottla.wire.api.fetch import FetchRequest
     from ottla.wire.framing import RequestHeader
@@ -42,13 +44,14 @@ _FIRST_VERSION = 7
 
 _INT = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
-_NUMBERS = struct.Struct(">qqq")
-"""High watermark, last stable offset and log start offset, which stand together in a reply."""
+_NUMBERS = struct.Struct(">ihqqq")
+"""Partition, error code, high watermark, last stable offset and log start offset, which stand together in a reply."""
 
 _EPOCH_MARK = 0x01020304
 _OFFSET_MARK = 0x0506070809101112
 _SESSION_MARK = 0x13141516
-_NUMBER_MARKS = (0x1718192021222324, 0x2526272829303132, 0x3334353637383940)
+_INDEX_MARK = 0x41424344
+_NUMBER_MARKS = (_INDEX_MARK, 0, 0x1718192021222324, 0x2526272829303132, 0x3334353637383940)
 _RECORDS_MARK = b"records"
 
 
@@ -60,6 +63,7 @@ class FetchShape:
         "_flexible",
         "_head",
         "_header",
+        "_inner",
         "_middle",
         "_reply_after",
         "_reply_before",
@@ -72,10 +76,10 @@ class FetchShape:
         "any_replica",
         "by_id",
         "committed_only",
-        "key",
         "leader_epoch",
         "max_bytes",
         "request",
+        "topic",
         "version",
     )
 
@@ -87,7 +91,7 @@ class FetchShape:
         self.by_id = header.api_version >= 13
         self.version = header.api_version
         self.any_replica = self.version >= ANY_REPLICA_SINCE
-        self.key: Key = (topic.topic_id if self.by_id else topic.topic, partition.partition)
+        self.topic: str | TopicId = topic.topic_id if self.by_id else topic.topic
         self.leader_epoch = partition.current_leader_epoch
         self.max_bytes = partition.partition_max_bytes
         self._header = header
@@ -97,22 +101,25 @@ class FetchShape:
         self._split_reply()
 
     def _split_request(self, client_id: bytes) -> None:
-        """The bytes before, between and after session epoch and offset, as the codec writes them."""
+        """The bytes before, between and after session epoch, partition and offset, as the codec writes them."""
         request = self.request
         [partition] = request.topics[0].partitions
-        actual = request.session_epoch, partition.fetch_offset
-        request.session_epoch, partition.fetch_offset = _EPOCH_MARK, _OFFSET_MARK
+        actual = request.session_epoch, partition.partition, partition.fetch_offset
+        request.session_epoch, partition.partition, partition.fetch_offset = _EPOCH_MARK, _INDEX_MARK, _OFFSET_MARK
         body = client_id + encode(request, self._header.api_version)
-        request.session_epoch, partition.fetch_offset = actual
+        request.session_epoch, partition.partition, partition.fetch_offset = actual
         self._head, _, rest = body.partition(_INT.pack(_EPOCH_MARK))
-        self._middle, _, self._tail = rest.partition(_OFFSET.pack(_OFFSET_MARK))
-        self._unpack = struct.Struct(f">4si{len(self._head)}si{len(self._middle)}sq{len(self._tail)}s").unpack
+        self._middle, _, rest = rest.partition(_INT.pack(_INDEX_MARK))
+        self._inner, _, self._tail = rest.partition(_OFFSET.pack(_OFFSET_MARK))
+        head, middle, inner, tail = len(self._head), len(self._middle), len(self._inner), len(self._tail)
+        self._unpack = struct.Struct(f">4si{head}si{middle}si{inner}sq{tail}s").unpack
 
     def _split_reply(self) -> None:
         """The bytes before, between and after session, numbers and records, as the codec writes them."""
-        high_watermark, last_stable_offset, log_start_offset = _NUMBER_MARKS
+        index, error_code, high_watermark, last_stable_offset, log_start_offset = _NUMBER_MARKS
         data = PartitionData(
-            partition_index=self.key[1],
+            partition_index=index,
+            error_code=error_code,
             high_watermark=high_watermark,
             last_stable_offset=last_stable_offset,
             log_start_offset=log_start_offset,
@@ -127,22 +134,28 @@ class FetchShape:
         self._reply_between, _, rest = rest.partition(_NUMBERS.pack(*_NUMBER_MARKS))
         self._reply_last, _, self._reply_after = rest.partition(self._length(len(_RECORDS_MARK)) + _RECORDS_MARK)
         before, between, last = len(self._reply_before), len(self._reply_between), len(self._reply_last)
-        head = struct.Struct(f">ii{before}si{between}sqqq{last}s")
+        head = struct.Struct(f">ii{before}si{between}sihqqq{last}s")
         self._reply_head = head.pack
         self._reply_size = head.size - 4 + len(self._reply_after)
 
     def _length(self, size: int) -> bytes:
         return write_varint(size + 1) if self._flexible else _INT.pack(size)
 
-    def match(self, frame: memoryview) -> tuple[int, int, int] | None:
-        """Correlation id, session epoch and offset of a request that has this shape."""
+    def match(self, frame: memoryview) -> tuple[int, int, int, int] | None:
+        """Correlation id, session epoch, partition and offset of a request that has this shape."""
         try:
-            call, correlation_id, head, epoch, middle, offset, tail = self._unpack(frame)
+            call, correlation_id, head, epoch, middle, index, inner, offset, tail = self._unpack(frame)
         except struct.error:
             return None
-        if middle != self._middle or head != self._head or tail != self._tail or call != self._call:
+        if (
+            middle != self._middle
+            or head != self._head
+            or inner != self._inner
+            or tail != self._tail
+            or call != self._call
+        ):
             return None
-        return correlation_id, epoch, offset
+        return correlation_id, epoch, index, offset
 
     def matches(self, frame: memoryview) -> bool:
         return self.match(frame) is not None
@@ -159,6 +172,8 @@ class FetchShape:
             self._reply_before,
             session_id,
             self._reply_between,
+            partition.topic_partition.partition,
+            0,
             partition.high_watermark,
             partition.last_stable_offset,
             partition.log.log_start_offset,
@@ -217,8 +232,8 @@ class FetchAgain:
         numbers = shape.match(frame) if shape is not None else None
         if shape is None or numbers is None:
             return None
-        correlation_id, epoch, offset = numbers
-        wanted = FetchPartition(shape.key, offset, shape.max_bytes, shape.leader_epoch)
+        correlation_id, epoch, index, offset = numbers
+        wanted = FetchPartition((shape.topic, index), offset, shape.max_bytes, shape.leader_epoch)
         try:
             session = self._broker.fetch_sessions.begin(shape.request.session_id, epoch, [wanted], [], shape.by_id)
         except KafkaError as error:

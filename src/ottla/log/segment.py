@@ -37,6 +37,9 @@ T = TypeVar("T")
 _DEFAULT_CONFIG = LogConfig()
 _UNKNOWN = -2
 
+_NEAR = 4096
+"""Bytes within which the index has one entry at most, so that it is no way to be quicker there."""
+
 
 class TimestampOffset(NamedTuple):
     offset: int
@@ -265,7 +268,8 @@ class Segment:
         """
         limit = start + max_bytes
         end, next_offset = start, self.base_offset
-        for position, header in self.headers(max(start, self._position_before(1, limit))):
+        near = start if max_bytes <= _NEAR else max(start, self._position_before(1, limit))
+        for position, header in self.headers(near):
             end, next_offset = position + header.size, header.next_offset
             if end > limit and position > start:
                 return position, header.base_offset
