@@ -1,5 +1,6 @@
 """The fast path of Fetch beside its slow twin: the same requests, to a broker that has it and to one that has not."""
 
+import gc
 import random
 from pathlib import Path
 
@@ -250,6 +251,29 @@ async def test_a_client_that_goes_away_just_before_its_answer(tmp_path: Path, ca
         assert not consumer.is_answered
         assert not world.broker.replicas.leader_of("topic", 0).waiters
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+@pytest.mark.parametrize("learned", [True, False], ids=["fast", "slow"])
+@asynchronous
+async def test_a_fetch_that_has_waited_leaves_no_garbage(tmp_path: Path, learned: bool) -> None:
+    """What refers to itself stays until the collector finds it, which costs more than all the rest of a long-poll."""
+    async with running(tmp_path) as world:
+        consumer = await new_consumer(world, 12)
+        append(world, 0, 10)
+        for _ in range(4 if learned else 0):
+            consumer.send([(0, 0)], -1, max_wait_ms=500)
+            consumer.take()
+        gc.collect()
+        gc.disable()
+        try:
+            for offset in range(1, 3):
+                consumer.send([(0, offset)], -1, max_wait_ms=500)
+                append(world, 0, 10)
+                await settle()
+                consumer.take()
+            assert gc.collect() == 0
+        finally:
+            gc.enable()
 
 
 @pytest.mark.parametrize("learned", [True, False], ids=["fast", "slow"])

@@ -11,6 +11,7 @@ from ottla.model import TopicId
 from ottla.replication.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
+    AnyFetch,
     FetchPartition,
     FetchSession,
     FetchSessions,
@@ -36,13 +37,13 @@ class Broker:
         *,
         offset: int = 0,
         by_topic_id: bool = False,
-    ) -> FetchSession:
+    ) -> AnyFetch:
         topic = BY_ID if by_topic_id else "clicks"
         wanted = [FetchPartition((topic, index), offset, 1000, -1) for index in partitions]
         return self.sessions.begin(session_id, epoch, wanted, [(topic, index) for index in forgotten], by_topic_id)
 
 
-def indexes(session: FetchSession) -> list[int]:
+def indexes(session: AnyFetch) -> list[int]:
     return [partition.key[1] for partition in session]
 
 
@@ -101,10 +102,17 @@ def test_a_repeated_or_skipped_epoch_is_refused_and_harms_nothing() -> None:
 def test_the_epoch_after_the_largest_is_1() -> None:
     broker = Broker()
     session = broker.fetch(partitions=[0])
+    assert isinstance(session, FetchSession)
     session.epoch = 2**31 - 1
     broker.fetch(session.id, 2**31 - 1)
     broker.fetch(session.id, 1)
     assert session.epoch == 2
+
+
+def test_of_a_partition_that_is_named_twice_the_last_counts() -> None:
+    twice = [FetchPartition(("clicks", 0), offset, 100, -1) for offset in (3, 4)]
+    (wanted,) = Broker().sessions.begin(0, FINAL_EPOCH, twice, [], False)
+    assert wanted.fetch_offset == 4
 
 
 def test_the_final_epoch_ends_the_session_and_still_fetches() -> None:
@@ -222,6 +230,7 @@ def test_a_full_reply_names_everything_an_incremental_one_only_news() -> None:
 def test_an_added_partition_is_named_once_even_if_it_is_empty() -> None:
     broker = Broker()
     session = broker.fetch(partitions=[0])
+    assert isinstance(session, FetchSession)
     broker.fetch(session.id, 1, [1])
     added = session.partitions["clicks", 1]
     assert session.has_news(added, 0, 0, urgent=False)
@@ -264,7 +273,7 @@ steps = st.lists(
 )
 
 
-def reply(session: FetchSession, marks: dict[int, tuple[int, int]]) -> dict[Key, tuple[int, int]]:
+def reply(session: AnyFetch, marks: dict[int, tuple[int, int]]) -> dict[Key, tuple[int, int]]:
     """Whom a reply names, when the partitions stand at these high watermarks and log starts."""
     return {
         partition.key: marks.get(partition.key[1], (0, 0))

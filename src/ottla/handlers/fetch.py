@@ -16,7 +16,7 @@ from ottla.handlers.leader_hints import hint_consumer
 from ottla.handlers.read_replica import preferred_read_replica
 from ottla.log.epochs import EpochStart
 from ottla.model import ISOLATION_LEVELS, READ_COMMITTED
-from ottla.replication.fetch_sessions import FetchPartition, FetchSession, Key
+from ottla.replication.fetch_sessions import AnyFetch, FetchPartition, Key
 from ottla.replication.waiting import DataWaiter, StableDataWaiter
 from ottla.wire.api.fetch import (
     AbortedTransaction,
@@ -68,7 +68,7 @@ def _refuse_all(request: FetchRequest, code: ErrorCode) -> FetchResponse:
     )
 
 
-def _session(broker: Broker, context: Context, request: FetchRequest) -> FetchSession:
+def _session(broker: Broker, context: Context, request: FetchRequest) -> AnyFetch:
     by_id = context.api_version >= 13
     partitions = [
         FetchPartition(
@@ -94,7 +94,7 @@ class Fetch:
     """One fetch: read, and when that finds too little, wait and read again."""
 
     def __init__(
-        self, broker: Broker, request: FetchRequest, session: FetchSession, context: Context, version: int
+        self, broker: Broker, request: FetchRequest, session: AnyFetch, context: Context, version: int
     ) -> None:
         self._context = context
         self._version = version

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Context
     from ottla.log.log import LogRead
     from ottla.model import TopicId
-    from ottla.replication.fetch_sessions import FetchSession
+    from ottla.replication.fetch_sessions import AnyFetch
     from ottla.replication.partition import Partition
     from ottla.wire.api.fetch import FetchRequest
     from ottla.wire.framing import RequestHeader
@@ -185,11 +185,14 @@ class FetchShape:
 class _Poll:
     """A fetch that waits, as an event: without a future, whose callbacks would cost further turns of the event loop."""
 
-    __slots__ = ("_tell", "waiter")
+    __slots__ = ("_tell", "correlation_id", "session", "shape", "waiter")
 
     waiter: DataWaiter
 
-    def __init__(self) -> None:
+    def __init__(self, shape: FetchShape, correlation_id: int, session: AnyFetch) -> None:
+        self.shape = shape
+        self.correlation_id = correlation_id
+        self.session = session
         self._tell: Callable[[_Poll], object] | None = None
 
     def add_done_callback(self, callback: Callable[[_Poll], object], /) -> None:
@@ -244,29 +247,32 @@ class FetchAgain:
         partition, records = looked
         if records.size >= request.min_bytes or request.max_wait_ms <= 0:
             return self._answer(shape, correlation_id, session, looked)
-        poll = self._wait(shape, session, partition, request.min_bytes - records.size)
-        return Later(poll, lambda _: self._answer_at_last(shape, correlation_id, session))
+        poll = _Poll(shape, correlation_id, session)
+        self._wait(poll, partition, request.min_bytes - records.size)
+        return Later(poll, self._answer_poll)
 
-    def _serve_slowly(self, shape: FetchShape, correlation_id: int, session: FetchSession) -> list[Part] | Later:
+    def _serve_slowly(self, shape: FetchShape, correlation_id: int, session: AnyFetch) -> list[Part] | Later:
         fetch = self._slow_twin(shape, session)
         fetch.read()
         if fetch.is_ready():
             return shape.encode(correlation_id, fetch.response())
         return Later(fetch.wait(lambda: self._answer_at_last(shape, correlation_id, session)), asyncio.Future.result)
 
-    def _slow_twin(self, shape: FetchShape, session: FetchSession) -> Fetch:
+    def _slow_twin(self, shape: FetchShape, session: AnyFetch) -> Fetch:
         return Fetch(self._broker, shape.request, session, self._context, shape.version)
 
-    def _wait(self, shape: FetchShape, session: FetchSession, partition: Partition, missing: int) -> _Poll:
-        clock, seconds, poll = self._broker.clock, shape.request.max_wait_ms / 1000, _Poll()
-        if shape.committed_only:
-            has_enough = self._slow_twin(shape, session).has_enough
+    def _wait(self, poll: _Poll, partition: Partition, missing: int) -> None:
+        clock, seconds = self._broker.clock, poll.shape.request.max_wait_ms / 1000
+        if poll.shape.committed_only:
+            has_enough = self._slow_twin(poll.shape, poll.session).has_enough
             poll.waiter = StableDataWaiter(clock, [partition], seconds, poll.happened, has_enough)
         else:
             poll.waiter = DataWaiter(clock, [partition.waiters], missing, seconds, poll.happened)
-        return poll
 
-    def _answer_at_last(self, shape: FetchShape, correlation_id: int, session: FetchSession) -> list[Part]:
+    def _answer_poll(self, poll: _Poll) -> list[Part]:
+        return self._answer_at_last(poll.shape, poll.correlation_id, poll.session)
+
+    def _answer_at_last(self, shape: FetchShape, correlation_id: int, session: AnyFetch) -> list[Part]:
         """The reply to a fetch that has waited, however little there is to read."""
         looked = self._look(shape, session)
         if looked is None:
@@ -274,7 +280,7 @@ class FetchAgain:
         return self._answer(shape, correlation_id, session, looked)
 
     def _answer(
-        self, shape: FetchShape, correlation_id: int, session: FetchSession, looked: tuple[Partition, LogRead]
+        self, shape: FetchShape, correlation_id: int, session: AnyFetch, looked: tuple[Partition, LogRead]
     ) -> list[Part]:
         partition, (file, position, size, _) = looked
         if file is None:
@@ -283,7 +289,7 @@ class FetchAgain:
         session.has_news(wanted, partition.high_watermark, partition.log.log_start_offset, urgent=True)
         return shape.reply(correlation_id, session.id, partition, FileSlice(file, position, size))
 
-    def _look(self, shape: FetchShape, session: FetchSession) -> tuple[Partition, LogRead] | None:
+    def _look(self, shape: FetchShape, session: AnyFetch) -> tuple[Partition, LogRead] | None:
         """What there is to read; None if it is for the slow twin to say."""
         if len(session.partitions) > 1:
             return None

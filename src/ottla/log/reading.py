@@ -36,40 +36,54 @@ class LogRead(NamedTuple):
 
 
 class Reading:
-    """Looks into the segments, and remembers where reads ended: `_hints` leads from an offset to its position."""
+    """Looks into the segments, and remembers where reads ended: `_hints` leads from an offset to its position.
 
-    __slots__ = ("_hints", "_reported", "_segments")
+    Many readers may ask for the same, as those do who waited for it. Only the first one has it looked up.
+    """
+
+    __slots__ = ("_asked", "_found", "_hints", "_reported", "_segments")
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
         self._hints: dict[int, tuple[Segment, int]] | None = None
+        self._asked: tuple[int, int, int, int] | None = None
+        self._found: tuple[Segment, int, int, int]
+        """What was asked for last, and what of which segment that was. Not a file, which would stay open."""
         self._reported: str | None = None
 
     def forget(self) -> None:
         """Segments were removed or cut: what is remembered of them may be wrong."""
         self._hints = None
+        self._asked = None
 
     def read(self, offset: int, max_bytes: int, limit: int, end_offset: int) -> LogRead:
         """See `Log.read`; the log has checked that offset and limit are inside of it. Raises KafkaError."""
-        try:
-            return self._read(offset, max_bytes, limit, end_offset)
-        except DamagedBatch as error:
-            raise self._damaged(error) from error
+        asked = (offset, max_bytes, limit, end_offset)
+        if asked != self._asked:
+            try:
+                found = self._find(*asked)
+            except DamagedBatch as error:
+                raise self._damaged(error) from error
+            if found is None:
+                return LogRead(None, 0, 0, offset)
+            self._asked, self._found = asked, found
+        segment, position, size, next_offset = self._found
+        return LogRead(segment.file(), position, size, next_offset)
 
-    def _read(self, offset: int, max_bytes: int, limit: int, end_offset: int) -> LogRead:
+    def _find(self, offset: int, max_bytes: int, limit: int, end_offset: int) -> tuple[Segment, int, int, int] | None:
         place = self._locate(offset)
         if place is None:
-            return LogRead(None, 0, 0, offset)
+            return None
         segment, position = place
         end, next_offset = self._end_of_read(segment, limit, end_offset)
         if end <= position:
-            return LogRead(None, 0, 0, offset)
+            return None
         if end - position > max_bytes:
             boundary, following = segment.boundary(position, max_bytes)
             if boundary < end:
                 end, next_offset = boundary, following
         self._remember(next_offset, segment, end)
-        return LogRead(segment.file(), position, end - position, next_offset)
+        return segment, position, end - position, next_offset
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
         """The segment and position of the first batch that ends at or past an offset."""

@@ -63,8 +63,29 @@ class FetchPartition:
         """For a follower, what was read for it; None when the follower has named it since."""
 
 
+class SingleFetch:
+    """What is fetched without a session: once, and with everything told."""
+
+    __slots__ = ("partitions",)
+
+    id = SESSIONLESS
+    full = True
+
+    def __init__(self, partitions: list[FetchPartition]) -> None:
+        self.partitions = partitions
+
+    def __iter__(self) -> Iterator[FetchPartition]:
+        return iter(self.partitions)
+
+    def has_news(self, partition: FetchPartition, high_watermark: int, log_start: int, urgent: bool) -> bool:
+        return True
+
+    def served(self, key: Key) -> None:
+        """Nobody comes back to it."""
+
+
 class FetchSession:
-    """The partitions of one fetch. A session without id lasts for one request."""
+    """The partitions that a client fetches again and again."""
 
     __slots__ = ("by_topic_id", "epoch", "full", "id", "last_used", "partitions")
 
@@ -107,6 +128,9 @@ class FetchSession:
             self.partitions.pop(key, None)
 
 
+AnyFetch: TypeAlias = FetchSession | SingleFetch
+
+
 class FetchSessions:
     """All sessions of a broker, at most `slots` of them; the longest unused makes room once it is old enough."""
 
@@ -126,14 +150,15 @@ class FetchSessions:
         partitions: list[FetchPartition],
         forgotten: list[Key],
         by_topic_id: bool,
-    ) -> FetchSession:
-        """The session a request belongs to, brought up to date with it. Raises KafkaError."""
-        now = self._clock.monotonic()
-        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+    ) -> AnyFetch:
+        """The session a request belongs to, if any, brought up to date with it. Raises KafkaError."""
+        if epoch == FINAL_EPOCH:
             self._sessions.pop(session_id, None)
-            if epoch == FINAL_EPOCH or not partitions:
-                return FetchSession(SESSIONLESS, partitions, by_topic_id, now)
-            return self._create(partitions, by_topic_id, now)
+            return _single(partitions)
+        now = self._clock.monotonic()
+        if epoch == INITIAL_EPOCH:
+            self._sessions.pop(session_id, None)
+            return self._create(partitions, by_topic_id, now) if partitions else _single(partitions)
         session = self._sessions.get(session_id)
         if session is None:
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -151,9 +176,9 @@ class FetchSessions:
             session.id = SESSIONLESS
         return session
 
-    def _create(self, partitions: list[FetchPartition], by_topic_id: bool, now: float) -> FetchSession:
+    def _create(self, partitions: list[FetchPartition], by_topic_id: bool, now: float) -> AnyFetch:
         if len(self._sessions) >= self._slots and not self._evict(now):
-            return FetchSession(SESSIONLESS, partitions, by_topic_id, now)
+            return _single(partitions)
         session_id = self._random.randrange(1, 2**31)
         while session_id in self._sessions:
             session_id = self._random.randrange(1, 2**31)
@@ -169,3 +194,10 @@ class FetchSessions:
             return False
         del self._sessions[oldest.id]
         return True
+
+
+def _single(partitions: list[FetchPartition]) -> SingleFetch:
+    """Of a partition that is named twice, the last counts, as in a session."""
+    if len(partitions) > 1:
+        partitions = list({partition.key: partition for partition in partitions}.values())
+    return SingleFetch(partitions)

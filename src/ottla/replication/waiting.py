@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class DataWaiter:
     """Calls back once: when `missing` more bytes became readable in the partitions, or after `timeout` seconds."""
 
-    __slots__ = ("_callback", "_done", "_missing", "_timer", "_waiting")
+    __slots__ = ("_callback", "_missing", "_timer", "_waiting")
 
     def __init__(
         self,
@@ -25,10 +25,10 @@ class DataWaiter:
         callback: Callable[[], None],
     ) -> None:
         """`waiting` are the lists in which partitions look for whom to tell."""
-        self._callback = callback
+        self._callback: Callable[[], None] | None = callback
+        """None when it is over. Who waits mostly refers to this too: neither shall be left to the garbage collector."""
         self._missing = missing
         self._waiting = waiting
-        self._done = False
         for others in waiting:
             others[self] = None
         self._timer = clock.call_later(timeout, self._finish)
@@ -43,17 +43,18 @@ class DataWaiter:
         self._finish()
 
     def cancel(self) -> None:
-        if not self._done:
-            self._done = True
+        if self._callback is not None:
+            self._callback = None
             self._timer.cancel()
             for others in self._waiting:
                 others.pop(self, None)
 
     def _finish(self) -> None:
-        if not self._done:
+        callback = self._callback
+        if callback is not None:
             self.cancel()
             # Not at once: more of the requests that arrived together may be appends, and one reply can carry them all.
-            asyncio.get_running_loop().call_soon(self._callback)
+            asyncio.get_running_loop().call_soon(callback)
 
 
 class StableDataWaiter(DataWaiter):

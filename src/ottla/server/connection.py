@@ -214,12 +214,18 @@ class ClientConnection:
         if event.cancelled():
             return
         try:
-            slot.parts = make(event)
-            self._waiting_bytes += sum(map(len, slot.parts))
+            parts = make(event)
         except Exception as error:
             self._fail(error)
             return
-        slot.done = True
+        if len(self._outstanding) == 1 and not self._frames.buffered and not self._paused:
+            # Fast path, for a reply when nothing else is under way. Its slow twin follows.
+            self._outstanding.clear()
+            self._blocked = False
+            self._connection.send(parts)
+            return
+        slot.parts, slot.done = parts, True
+        self._waiting_bytes += sum(map(len, parts))
         if self._outstanding and slot is self._outstanding[0]:
             self._advance()
 
