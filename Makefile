@@ -72,8 +72,8 @@ check: setup
 profile: setup
 	@$(BIN)/python -m bench.stages
 
-# Ottla beside Apache Kafka on this machine; `make bench ONLY=produce` runs one part, ONLY=spark that of Spark's
-# connector, with ARGS="--spark-rows 1000000" for another size. Needs Maven and Java.
+# Ottla beside Apache Kafka on this machine; `make bench ONLY=produce` runs one part, ONLY="produce consume" two, ONLY=spark
+# that of Spark's connector, with ARGS="--spark-rows 1000000" for another size. Needs Maven and Java.
 bench: setup kafka-jars spark-jars
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 

@@ -41,10 +41,10 @@ def main() -> int:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
     _raise_file_limit()
-    families = [arguments.only] if arguments.only else list(FAMILIES)
+    families = [family for family in FAMILIES if not arguments.only or family in arguments.only]
     repeats = arguments.repeats or (1 if arguments.quick else _REPEATS)
     results = Results(this_machine(), families, repeats, arguments.quick, arguments.spark_rows or [])
-    raw = _RAW / f"{arguments.only or 'all'}.json"
+    raw = _RAW / f"{'-'.join(families) if arguments.only else 'all'}.json"
     try:
         _run_with_progress(console, results)
     except KeyboardInterrupt:
@@ -70,7 +70,9 @@ def _show(results: Results, output: Path | None, pages: Sequence[Page], console:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Ottla beside Apache Kafka.")
-    parser.add_argument("--only", choices=FAMILIES, help="run one family; its page is written if it is alone there")
+    parser.add_argument(
+        "--only", choices=FAMILIES, nargs="+", help="run some families; a page is written if all of its own were run"
+    )
     parser.add_argument("--repeats", type=int, help=f"measurements per case and broker (default {_REPEATS})")
     parser.add_argument(
         "--quick", action="store_true", help="tiny loads, to see that it works; the numbers mean little"

@@ -186,9 +186,15 @@ def _spawn(name: str, command: Sequence[str], port: int, directory: Path) -> Bro
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=_ROOT,
+            env=_environment(),
             start_new_session=True,
         )
     return Broker(name, process, f"127.0.0.1:{port}", directory, log, started)
+
+
+def _environment() -> dict[str, str]:
+    """Installing a package compiles it; in a source tree that is left to the first start, if nobody forbids it."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _ottla_command(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
