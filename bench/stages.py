@@ -5,6 +5,7 @@ as the kernel's books have it. `docs/performance.md` says what to make of them.
 """
 
 import asyncio
+import itertools
 import statistics
 import struct
 import tempfile
@@ -39,6 +40,8 @@ _CALLS = 5_000
 _ROUNDS = 7
 _UNTIL_LEARNED = 4
 """Requests that take the slow way before the fast one."""
+_OFFSETS = 8
+"""Fetched in turn under load."""
 _TOPIC = wire.RAW_TOPIC
 _PEER = Address("127.0.0.1", 1)
 
@@ -141,17 +144,27 @@ def _produce_stages(broker: Broker) -> list[Row]:
 
 
 def _fetch_stages(broker: Broker) -> list[Row]:
-    frame = wire.fetch_frame(_TOPIC, 0, 0, max_bytes=wire.SMALL_BATCH, max_wait_ms=0)
-    requests = _Requests(broker, frame)
-    for _ in range(_UNTIL_LEARNED):
-        requests.dispatcher.handle(requests.refresh())
-    partition = broker.replicas.leader_of(_TOPIC, 0)
+    """Of two offsets in turn: the broker remembers what was asked for last."""
+    frames = [wire.fetch_frame(_TOPIC, 0, offset, max_bytes=wire.SMALL_BATCH, max_wait_ms=0) for offset in (0, 1)]
+    each = [_Requests(broker, frame) for frame in frames]
+    for requests in each:
+        for _ in range(_UNTIL_LEARNED):
+            requests.dispatcher.handle(requests.refresh())
+    partition, offset, turn = broker.replicas.leader_of(_TOPIC, 0), itertools.cycle((0, 1)), itertools.cycle(each)
     slow = Dispatcher(broker, "PLAINTEXT", _PEER, _PEER)
+
+    def serve() -> None:
+        requests = next(turn)
+        requests.dispatcher.handle_fast(requests.frame)
+
     return [
-        ("log.read", _microseconds(lambda: partition.log.read(0, wire.SMALL_BATCH, partition.high_watermark))),
-        ("handlers.fetch_again", _microseconds(lambda: requests.dispatcher.handle_fast(requests.frame))),
-        ("server.connection, all but the socket", _microseconds(requests.receive)),
-        ("the slow twin, handlers.fetch, instead of fetch_again", _microseconds(lambda: slow.handle(requests.frame))),
+        (
+            "log.read",
+            _microseconds(lambda: partition.log.read(next(offset), wire.SMALL_BATCH, partition.high_watermark)),
+        ),
+        ("handlers.fetch_again", _microseconds(serve)),
+        ("server.connection, all but the socket", _microseconds(lambda: next(turn).receive())),
+        ("the slow twin, handlers.fetch, instead of fetch_again", _microseconds(lambda: slow.handle(next(turn).frame))),
     ]
 
 
@@ -176,7 +189,7 @@ def _under_load(kind: Kind) -> list[Row]:
         load = Load("produce", broker.bootstrap, pid, 16, 16, 4.0, 1.0, topic=topic)
         generator.run(load)
         user, system = split_cpu_seconds_of(pid)
-        result = generator.run(Load(kind, broker.bootstrap, pid, 16, 16, 4.0, 0.0, topic=topic))
+        result = generator.run(Load(kind, broker.bootstrap, pid, 16, 16, 4.0, 0.0, offsets=_OFFSETS, topic=topic))
         user, system = (now - then for now, then in zip(split_cpu_seconds_of(pid), (user, system), strict=True))
     return [
         ("under load: the broker's own time", user / result.requests * 1e6),

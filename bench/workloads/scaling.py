@@ -15,6 +15,9 @@ _SECONDS = 1.5
 _IN_FLIGHT = 10
 """No more than the smallest number of connections, so that all numbers of them are asked the same."""
 
+_OFFSETS = 8
+"""Fetched in turn from each partition: a broker that remembers the last answer has to look for the next one."""
+
 
 def cases(scale: Scale) -> list[Case]:
     return [
@@ -68,7 +71,9 @@ def _load(broker: Broker, scale: Scale, topic: str, partitions: int, connections
 
 def _costs(count: int, load: Load) -> dict[str, float]:
     produced = generator.run(load)
-    fetch = replace(load, kind="fetch", partitions=min(load.partitions, produced.requests))
+    partitions = min(load.partitions, produced.requests)
+    offsets = min(_OFFSETS, produced.requests // partitions)
+    fetch = replace(load, kind="fetch", partitions=partitions, offsets=offsets)
     fetched = generator.run(fetch)
     return {
         f"produce at {count:,}": produced.cpu_us_per_request,
