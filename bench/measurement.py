@@ -12,6 +12,9 @@ NULL_FSYNC = "fsync per request"
 CONNECTOR = "JVM connector"
 TUNED_CONNECTOR = "JVM connector, tuned"
 
+_NOTHING = 1e-9
+"""Differences below this are left over from the arithmetic."""
+
 
 class Unit(StrEnum):
     RECORDS_PER_SECOND = "records/s"
@@ -88,7 +91,7 @@ def summarize(values: Iterable[float]) -> Summary:
     if not ordered:
         raise ValueError("no repeats to summarize")
     middle = median(ordered)
-    spread = max(ordered[-1] - middle, middle - ordered[0]) / abs(middle) if middle else 0.0
+    spread = max(ordered[-1] - middle, middle - ordered[0]) / abs(middle) if abs(middle) > _NOTHING else 0.0
     return Summary(middle, spread, len(ordered))
 
 
