@@ -36,6 +36,18 @@ _EPOCH_BUMP = 2
 """From this transaction version on, a marker has an epoch that no record has (KIP-890, KIP-1228)."""
 
 
+class SequenceGapError(KafkaError):
+    """A producer's sequence numbers are not those that follow its last ones."""
+
+    def __init__(self, header: BatchHeader, due: int) -> None:
+        self.due = due
+        super().__init__(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {header.producer_id} in epoch {header.producer_epoch} sent sequence number"
+            f" {header.base_sequence} where {due} is due",
+        )
+
+
 class AppendedBatch(NamedTuple):
     """A batch as the log remembers it."""
 
@@ -325,8 +337,4 @@ def _check_sequence(header: BatchHeader, producer: Producer) -> None:
     _check_epoch(producer, header.producer_epoch)
     due = producer.next_sequence if header.producer_epoch == producer.epoch else 0
     if header.base_sequence != due:
-        raise KafkaError(
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"producer {header.producer_id} in epoch {header.producer_epoch} sent sequence number"
-            f" {header.base_sequence} where {due} is due",
-        )
+        raise SequenceGapError(header, due)
