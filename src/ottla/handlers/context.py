@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from ottla.handlers.refusals import Refusals
 from ottla.handlers.shapes import Shapes
 
 if TYPE_CHECKING:
@@ -50,7 +49,6 @@ class Broker:
     producer_ids: ProducerIds
     produce_shapes: Shapes[ProduceShape] = field(default_factory=Shapes)
     fetch_shapes: Shapes[FetchShape] = field(default_factory=Shapes)
-    refusals: Refusals = field(default_factory=Refusals)
 
     @property
     def config(self) -> BrokerConfig:

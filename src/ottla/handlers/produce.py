@@ -27,7 +27,6 @@ from ottla.wire.api.produce import (
 )
 
 if TYPE_CHECKING:
-    from ottla.env.network import Address
     from ottla.handlers.context import Broker, Context, Reply
     from ottla.records.header import BatchHeader
     from ottla.replication.partition import Admission
@@ -118,8 +117,7 @@ def _append_topic(
     answers = []
     for data in topic.partition_data:
         partition = TopicPartition(name or "", data.index)
-        decided = refusal or verdict(partition)
-        answers.append(_append(broker, context.peer, partition, data.records, decided, within, waits))
+        answers.append(_append(broker, partition, data.records, refusal or verdict(partition), within, waits))
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
 
@@ -133,7 +131,6 @@ def _topic_name(broker: Broker, context: Context, topic: TopicProduceData) -> st
 
 def _append(
     broker: Broker,
-    peer: Address,
     topic_partition: TopicPartition,
     records: bytes | memoryview | None,
     verdict: KafkaError | Admission | None,
@@ -148,7 +145,7 @@ def _append(
             raise KafkaError(ErrorCode.INVALID_RECORD, "a partition without records")
         appended = broker.replicas.leader_of(topic, index).append(memoryview(records), verdict, within)
     except KafkaError as error:
-        return refused(index, broker.refusals.reason(peer, topic, index, records, error))
+        return refused(index, error)
     answer = PartitionProduceResponse(
         index=index,
         base_offset=appended.base_offset,

@@ -186,10 +186,8 @@ class ProduceAgain:
                 return None
             appended = partition.append(records, None, shape.within)
         except KafkaError as error:
-            if transactional_header(records):
-                return None  # It is never appended here, but the slow twin has its own words for that.
-            reason = self._broker.refusals.reason(self._context.peer, shape.topic, index, records, error)
-            return [self._refuse(shape, correlation_id, index, reason)]
+            # A batch of a transaction is never appended here, but the slow twin has its own words for that.
+            return None if transactional_header(records) else [self._refuse(shape, correlation_id, index, error)]
         if shape.acks == 0:
             return []
         base_offset, time, start, wait = appended

@@ -40,7 +40,7 @@ class SequenceGapError(KafkaError):
     """A producer's sequence numbers are not those that follow its last ones."""
 
     def __init__(self, header: BatchHeader, due: int) -> None:
-        self.due = due
+        self.is_ahead = header.base_sequence > due
         super().__init__(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {header.producer_id} in epoch {header.producer_epoch} sent sequence number"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.log import NoRoomError
+from ottla.log.producers import SequenceGapError
 from ottla.model import NO_LEADER_EPOCH, NO_TIMESTAMP
 from ottla.records.control import MARKER_SIZE
 from ottla.replication.followers import Followers
@@ -49,6 +50,9 @@ _ALL = 1 << 31
 
 _SYNC_AGAIN_SECONDS = 1.0
 """The pause after a sync for which the disk was too full."""
+
+_GAP_SECONDS = 5.0
+"""How long after a refusal a gap in a producer's sequence numbers is put down to it (`docs/decisions/0013`)."""
 
 _REPLICATION_SECONDS = 30.0
 """How long a broker itself waits for the other replicas. Clients say in their requests how long they do."""
@@ -93,6 +97,7 @@ class Partition:
         "_epoch_start",
         "_flush_timer",
         "_group_commit",
+        "_last_refusal",
         "_offline",
         "_patience",
         "_refused_at",
@@ -139,6 +144,8 @@ class Partition:
         self._offline = False
         self._refused_at = _NOWHERE
         """Where the log ended when it last could not be written."""
+        self._last_refusal = -_GAP_SECONDS, ErrorCode.NONE
+        """When appends were last refused for the moment, and why."""
         self._synced_end = log_.recovery_point
         self._epoch_start = log_.end_offset
         self.leads = False
@@ -156,6 +163,8 @@ class Partition:
         led, self.leads = self.leads, True
         self.leader_epoch = leader_epoch
         self._refused_at = _NOWHERE
+        if not led and leader_epoch > 0:
+            self._refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.followers = followers
         self._epoch_start = self.log.end_offset
         self.log.assign_epoch(leader_epoch, self.log.end_offset)
@@ -219,15 +228,29 @@ class Partition:
                 )
         except OSError as error:
             raise self._not_written(error) from error
+        except SequenceGapError as error:
+            raise self._reason_of(error) from error
         if original is not None:
             return self._repeat(original, within)
         wait = self._after_append(len(batch), within)
         time = header.max_timestamp if config.log_append_time else NO_TIMESTAMP
         return Appended(base_offset, time, log_.log_start_offset, wait)
 
+    def _reason_of(self, gap: SequenceGapError) -> KafkaError:
+        """Of what a producer has on its way, the first may have come too early, and have been refused here or by the
+        last leader. It sends that again, with all that follows, unless it is told that its numbers are wrong."""
+        since, reason = self._last_refusal
+        if gap.is_ahead and self._clock.monotonic() - since < _GAP_SECONDS:
+            return KafkaError(reason, f"{gap.message}, which was refused a moment ago")
+        return gap
+
+    def _refused(self, reason: ErrorCode) -> None:
+        self._last_refusal = self._clock.monotonic(), reason
+
     def _not_written(self, error: OSError) -> KafkaError:
         log.error("%s: %s; the append is refused, what is stored stays readable", self.topic_partition, error)
         self._refused_at = self.log.end_offset
+        self._refused(ErrorCode.KAFKA_STORAGE_ERROR)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log cannot be written: {error}")
 
     def begin_verification(
@@ -303,6 +326,7 @@ class Partition:
 
     def _check_in_sync(self) -> None:
         if self._in_sync_count < self.config.min_insync_replicas:
+            self._refused(ErrorCode.NOT_ENOUGH_REPLICAS)
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{self._in_sync_count} replicas of {self} are in sync, min.insync.replicas wants"
