@@ -163,7 +163,7 @@ class Partition:
         led, self.leads = self.leads, True
         self.leader_epoch = leader_epoch
         self._refused_at = _NOWHERE
-        if not led and leader_epoch > 0:
+        if not led and leader_epoch > 0 and followers is not None:
             self._refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.followers = followers
         self._epoch_start = self.log.end_offset
