@@ -1,7 +1,7 @@
 """A broker that cannot write what it leads or follows, because its disk is full or broken, leaves that to who can.
 
-Nobody waits for it then: another replica leads, and acknowledgements do not take its own into account. It goes on
-trying to follow, and is in sync again when it could.
+Another replica leads then, and acknowledgements do not wait for this one. It goes on trying to follow, and is in sync
+again when it has caught up.
 """
 
 from __future__ import annotations

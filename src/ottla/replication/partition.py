@@ -54,6 +54,8 @@ _SYNC_AGAIN_SECONDS = 1.0
 _GAP_SECONDS = 5.0
 """How long after a refusal a gap in a producer's sequence numbers is put down to it (`docs/decisions/0013`)."""
 
+_NO_REFUSAL = (-_GAP_SECONDS, ErrorCode.NONE)
+
 _REPLICATION_SECONDS = 30.0
 """How long a broker itself waits for the other replicas. Clients say in their requests how long they do."""
 
@@ -144,7 +146,7 @@ class Partition:
         self._offline = False
         self._refused_at = _NOWHERE
         """Where the log ended when it last could not be written."""
-        self._last_refusal = -_GAP_SECONDS, ErrorCode.NONE
+        self._last_refusal = _NO_REFUSAL
         """When appends were last refused for the moment, and why."""
         self._synced_end = log_.recovery_point
         self._epoch_start = log_.end_offset
