@@ -28,6 +28,7 @@ class Shell:
         self.parameters = parameters or TxnParameters()
         self.log: list[tuple[bytes, bytes | None]] = []
         self.steady_ms = 0
+        self.wall_start_ms = WALL_START_MS
         self.timers: dict[TimerKey, int] = {}
         self.replies: dict[object, Result] = {}
         self.pending: list[tuple[Marker, TopicPartition]] = []
@@ -49,7 +50,7 @@ class Shell:
 
     @property
     def now(self) -> Now:
-        return Now(self.steady_ms, WALL_START_MS + self.steady_ms)
+        return Now(self.steady_ms, self.wall_start_ms + self.steady_ms)
 
     def perform(self, outcome: Outcome) -> Outcome:
         if outcome.records:

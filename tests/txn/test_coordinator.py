@@ -9,9 +9,9 @@ from ottla.model import Producer, TopicPartition
 from ottla.txn.commands import InitProducerId
 from ottla.txn.coordinator import MAX_PORTION
 from ottla.txn.effects import TimerKey, TimerKind
-from ottla.txn.records import TransactionRemoved
+from ottla.txn.records import TransactionRemoved, TransactionStored
 from ottla.txn.results import EndTxnResult, InitProducerIdResult, for_older_client
-from ottla.txn.state import COMPLETE_COMMIT, ONGOING
+from ottla.txn.state import COMPLETE_COMMIT, ONGOING, PREPARE_ABORT
 from tests.txn.shell import Shell
 
 T0 = TopicPartition("t", 0)
@@ -58,15 +58,27 @@ def test_timers_that_fire_for_no_reason_do_no_harm() -> None:
         assert not shell.core.timer_fired(TimerKey(kind, "nobody"), shell.now).records
     shell.init("a")
     shell.add("a", FIRST, [T0])
-    early = shell.core.timer_fired(TimerKey(TimerKind.TIMEOUT, "a"), shell.now)
-    assert not early.records
-    assert [timer.key.kind for timer in early.timers] == [TimerKind.TIMEOUT]
     assert not shell.core.timer_fired(TimerKey(TimerKind.MARKERS, "a"), shell.now).records
     shell.end("a", FIRST, committed=True)
     for kind in TimerKind:
         outcome = shell.core.timer_fired(TimerKey(kind, "a"), shell.now)
         assert not outcome.records
         assert not outcome.markers
+
+
+def test_a_coordinator_whose_clock_is_slow_waits_no_longer_than_the_timeout() -> None:
+    """Who coordinated before wrote down when the transaction began, by a clock that was an hour ahead."""
+    shell = Shell()
+    shell.init("a")
+    shell.add("a", FIRST, [T0])
+    shell.wall_start_ms -= 3_600_000
+    shell.crash()
+    due = shell.timers[TimerKey(TimerKind.TIMEOUT, "a")]
+    assert due == shell.steady_ms + shell.core.transactions["a"].stored.transaction_timeout_ms + 1
+    shell.steady_ms = due
+    [aborted] = shell.core.timer_fired(TimerKey(TimerKind.TIMEOUT, "a"), shell.now).records
+    assert isinstance(aborted, TransactionStored)
+    assert aborted.state is PREPARE_ABORT
 
 
 def test_a_marker_of_an_earlier_coordinator_does_not_count() -> None:

@@ -290,13 +290,11 @@ class TxnCore:
         return self._turns.end(out)
 
     def _await_timeout(self, record: TransactionStored, now: Now, out: Outcome) -> None:
-        left_ms = Transaction(record).times_out_at_ms + 1 - now.wall_ms
+        """Never for longer than a new transaction could: whoever wrote the record may have had another clock."""
+        left_ms = min(Transaction(record).times_out_at_ms - now.wall_ms, record.transaction_timeout_ms) + 1
         out.set_timer(TimerKey(TimerKind.TIMEOUT, record.transactional_id), now.steady_ms + max(0, left_ms))
 
     def _time_out(self, transaction: Transaction, now: Now, out: Outcome) -> None:
-        if now.wall_ms <= transaction.times_out_at_ms:
-            self._await_timeout(transaction.stored, now, out)
-            return
         retry = SetTimer(_key(TimerKind.TIMEOUT, transaction), now.steady_ms + MARKER_RETRY_MS)
         out.otherwise.append(retry)
         try:
