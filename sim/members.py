@@ -248,14 +248,15 @@ class Member(SimClient):
         request = OffsetFetchRequest(group_id=GROUP, topics=[topic], require_stable=True)
         while True:
             reply = await self.client.call(coordinator, request, OffsetFetchResponse, highest=ONE_GROUP_FETCH)
-            codes = [reply.error_code, *(answer.error_code for answer in reply.topics[0].partitions)]
+            answers = [answer for found in reply.topics for answer in found.partitions]
+            codes = [reply.error_code, *(answer.error_code for answer in answers)]
             if ErrorCode.UNSTABLE_OFFSET_COMMIT not in codes:
                 break
             await asyncio.sleep(0.1)
             await self._heartbeat(coordinator, seat)
         for code in codes:
             check(code, "committed offsets")
-        for answer in reply.topics[0].partitions:
+        for answer in answers:
             partition = TopicPartition(TOPIC, answer.partition_index)
             self.history.group.find(seat, partition, answer.committed_offset)
             self.history.group.commit(partition, answer.committed_offset, self.cluster.scheduler.now)
