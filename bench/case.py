@@ -119,9 +119,9 @@ def is_null(broker: Broker) -> bool:
 
 @contextlib.contextmanager
 def new_topic(broker: Broker, partitions: int = 1, configs: Mapping[str, str] | None = None) -> Iterator[str]:
-    """A topic for one pass. The null broker has only one, and does not know it."""
+    """A topic for one pass."""
     if is_null(broker):
-        yield wire.RAW_TOPIC
+        yield wire.null_topic(partitions)
         return
     name = f"bench-{next(_names)}"
     wire.create_topic(broker.bootstrap, name, partitions, configs)

@@ -2,7 +2,8 @@
 
 It knows where a request ends and whether it is a Fetch, and that is all. No offsets, no checks, no topics: what it
 costs is what the kernel's sockets and files cost, which is the floor for any broker. With `--fsync` it waits for the
-disk before each reply, as a broker without group commit would.
+disk before each reply, as a broker without group commit would. A real producer is told what it wants to hear, so that
+it shows how fast it can be.
 """
 
 import argparse
@@ -14,15 +15,17 @@ from collections import deque
 from pathlib import Path
 
 from bench import wire
-from ottla.wire.api import FETCH
+from bench.null_replies import Replies
+from ottla.wire.api import API_VERSIONS, FETCH, PRODUCE
 from ottla.wire.api.api_versions import ApiVersionsResponse
 from ottla.wire.api.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.wire.api.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 
 _RECEIVE_BYTES = 1 << 20
-_HEAD = struct.Struct(">ih")
-"""The size of a request and its API key."""
-_API_VERSIONS_KEY = 18
+_HEAD = struct.Struct(">ihh")
+"""The size of a request, its API key and version."""
+_RAW = {(PRODUCE.key, wire.PRODUCE_VERSION), (FETCH.key, wire.FETCH_VERSION), (API_VERSIONS.key, 0)}
+"""What the raw generator sends. It knows replies by their order, so that they can be the same bytes each time."""
 
 _buffer = bytearray(_RECEIVE_BYTES)
 _view = memoryview(_buffer)
@@ -98,6 +101,10 @@ class _Connection:
         self._head = bytearray()
         self._remaining = 0
         self._api_key = 0
+        self._is_raw = True
+        self._frame = bytearray()
+        """Of a client that is not the raw generator: the request so far."""
+        self._replies = Replies(broker.port)
         self._unsent: deque[bytes | memoryview | tuple[int, int]] = deque()
         """Bytes, or a slice of the file as position and length."""
 
@@ -120,12 +127,17 @@ class _Connection:
                 position = min(position + wanted, count)
                 if len(self._head) < _HEAD.size:
                     break
-                size, self._api_key = _HEAD.unpack(self._head)
+                size, self._api_key, version = _HEAD.unpack(self._head)
                 self._remaining = size - (_HEAD.size - 4)
+                self._is_raw = (self._api_key, version) in _RAW
+                if not self._is_raw:
+                    self._frame += self._head[4:]
                 self._head.clear()
             step = min(self._remaining, count - position)
-            if self._api_key == 0:
+            if self._api_key == PRODUCE.key:
                 self._broker.append(_view[position : position + step])
+            if not self._is_raw:
+                self._frame += _view[position : position + step]
             position += step
             self._remaining -= step
             if not self._remaining:
@@ -134,13 +146,16 @@ class _Connection:
 
     def _answer(self) -> None:
         broker = self._broker
-        if self._api_key == 0:
+        if not self._is_raw:
+            self._send(self._replies.reply_to(memoryview(self._frame)))
+            self._frame = bytearray()
+        elif self._api_key == PRODUCE.key:
             if broker.fsync:
                 os.fdatasync(broker.file)
             self._send(broker.produce_reply)
         elif self._api_key == FETCH.key:
             self._send(broker.fetch_before, (broker.next_slice(), wire.LARGE_BATCH), broker.fetch_after)
-        elif self._api_key == _API_VERSIONS_KEY:
+        else:
             self._send(broker.api_versions_reply)
 
     def _send(self, *parts: bytes | tuple[int, int]) -> None:

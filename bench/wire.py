@@ -189,6 +189,15 @@ def reply_of(message: Response, version: int) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
+def null_topic(partitions: int) -> str:
+    """The null broker has no topics: it believes what the name says."""
+    return RAW_TOPIC if partitions == 1 else f"{RAW_TOPIC}-{partitions}"
+
+
+def partitions_of_null_topic(name: str) -> int:
+    return int(name.removeprefix(f"{RAW_TOPIC}-")) if name != RAW_TOPIC else 1
+
+
 def produce(client: Client, topic: str, partition: int, records: bytes, acks: int = 1) -> int:
     """Append one batch; returns the error code."""
     reply = client.call(produce_request(topic, partition, records, acks), PRODUCE_VERSION, ProduceResponse)

@@ -6,7 +6,7 @@ from functools import partial
 from bench.brokers import Broker
 from bench.case import Case, Scale, new_topic
 from bench.kafka import ToolError, parse_producer, run_tool
-from bench.measurement import Metric, Unit, at_least, at_most
+from bench.measurement import KAFKA, NULL, OTTLA, Metric, Unit, at_least, at_most
 
 _ACKS = {
     "acks=1": ("acks=1", "enable.idempotence=false"),
@@ -21,6 +21,11 @@ _TIMES = 4
 _WARMUP_PART = 3
 
 _CPU = Metric("broker CPU", Unit.SECONDS_PER_GIGABYTE, plotted=True)
+_FLOOR = (
+    Metric("throughput", Unit.RECORDS_PER_SECOND, None, NULL),
+    Metric("average latency", Unit.MILLISECONDS, None, NULL),
+)
+"""What the tool itself leaves to a broker that only receives, writes and answers."""
 _METRICS = (
     Metric("throughput", Unit.RECORDS_PER_SECOND, at_least(1.5, "ProducerPerformance: records/s"), plotted=True),
     Metric("average latency", Unit.MILLISECONDS, at_most(1 / 3, "ProducerPerformance: average latency"), plotted=True),
@@ -42,8 +47,9 @@ def cases(scale: Scale) -> list[Case]:
         Case(
             "produce",
             f"{label}, {acks}, {partitions} partition{'s' if partitions > 1 else ''}",
-            _METRICS,
+            _METRICS if properties else _METRICS + _FLOOR,
             partial(_measure, size=size, properties=properties, partitions=partitions),
+            (KAFKA, OTTLA) if properties else (KAFKA, OTTLA, NULL),
             shape=f"produce to {partitions}",
             pass_seconds=10.0,
         )

@@ -1,5 +1,9 @@
 """The null broker as the benchmark runs it: a process that is started, measured, and gone afterwards."""
 
+from collections import Counter
+
+from confluent_kafka import KafkaError, Message, Producer
+
 from bench import brokers, wire
 from bench.brokers import Broker
 from bench.generator import Kind, Load, run_requests
@@ -25,3 +29,19 @@ def test_it_keeps_what_it_receives_sends_it_back_and_is_cleaned_up() -> None:
         assert broker.usage().rss_bytes > 0
     assert broker.process.returncode is not None
     assert not broker.directory.exists()
+
+
+def test_a_real_producer_takes_it_for_a_broker() -> None:
+    told: Counter[int | None] = Counter()
+
+    def deliver(error: KafkaError | None, message: Message) -> None:
+        assert error is None
+        told[message.partition()] += 1
+
+    with brokers.start(NULL) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
+        for number in range(300):
+            producer.produce(wire.null_topic(3), b"x" * 1000, partition=number % 3, on_delivery=deliver)
+        assert producer.flush(20) == 0
+        assert told == {0: 100, 1: 100, 2: 100}
+        assert (broker.directory / "null.log").stat().st_size > 300_000
