@@ -89,8 +89,10 @@ def random_samples(seed: int, count: int) -> list[Sample]:
         repeated = a_batch(b"y", producer_id=7, sequence=number // 20)
         records = chance.choice([good] * 6 + [repeated] * 2 + [transactional] + bad)
         partitions: tuple[tuple[int, bytes | None], ...] = ((chance.choice([0, 0, 1, 2, -1]), records),)
-        if chance.random() < 0.1:
-            partitions += ((1, good),)
+        if chance.random() < 0.4:
+            partitions += tuple((chance.choice([0, 1]), good) for _ in range(chance.choice([1, 1, 5])))
+        if chance.random() < 0.4:
+            partitions = partitions[::-1]
         behind = b"\0" if chance.random() < 0.05 else b""
         samples.append(chance.choice(kinds)._replace(partitions=partitions, behind=behind))
     return samples
@@ -167,7 +169,7 @@ async def both_ways(directory: Path, monkeypatch: pytest.MonkeyPatch, samples: l
 @asynchronous
 async def test_both_ways_answer_and_store_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     taken, _ = await both_ways(tmp_path, monkeypatch, random_samples(seed, 300))
-    assert taken > 20
+    assert taken > 10
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -180,6 +182,38 @@ async def test_a_request_like_the_last_four_is_fast(
     samples = [Sample(version, "plain", ((size % 2, a_batch(bytes(size))),)) for size in (1, 1, 1, *sizes)]
     taken, _ = await both_ways(tmp_path, monkeypatch, samples)
     assert taken == (len(sizes) - 1 if version in FAST_VERSIONS else 0)
+
+
+@pytest.mark.parametrize("version", FAST_VERSIONS)
+@pytest.mark.parametrize("acks", [1, -1])
+@asynchronous
+async def test_any_number_of_partitions_has_one_shape(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, acks: int
+) -> None:
+    """Up to where the number itself takes another byte."""
+    counts = (1, 2, 1, 126, 16)
+    sample = Sample(version, "plain", (), acks=acks)
+    samples = [
+        sample._replace(partitions=tuple((number % 2, a_batch(bytes(100 * number))) for number in range(count)))
+        for count in (3, 3, 3, 3, *counts, 127)
+    ]
+    taken, _ = await both_ways(tmp_path, monkeypatch, samples)
+    assert taken == len(counts)
+
+
+@asynchronous
+async def test_what_is_refused_in_one_partition_is_stored_in_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the fast path too, where nothing can be undone: what went before is told, what comes after is tried."""
+    good, bad = a_batch(b"x"), a_batch(b"x")[:-1] + b"?"
+    for topic in ("plain", "synced"):
+        samples = [Sample(12, topic, ((0, good), (1, good)), acks=-1)] * 5
+        samples.append(Sample(12, topic, ((0, good), (1, bad), (0, good)), acks=-1))
+        taken, replies = await both_ways(tmp_path / topic, monkeypatch, samples)
+        monkeypatch.undo()
+        assert taken == 2
+        assert b"the batch does not have its checksum" in replies[-1]
 
 
 @asynchronous
@@ -203,6 +237,19 @@ async def test_a_topic_created_again_is_not_taken_for_the_old_one(tmp_path: Path
         assert len(connection.frames()) == 6
         partition = world.broker.replicas.leader_of("plain", 0)
         assert partition.high_watermark == 0
+
+
+@pytest.mark.parametrize("last", [a_batch(b"x"), b"nonsense"])
+@asynchronous
+async def test_without_acks_a_failure_in_one_of_several_partitions_is_told_by_hanging_up(
+    tmp_path: Path, last: bytes
+) -> None:
+    async with running(tmp_path) as world:
+        first = Sample(9, "plain", ((0, a_batch(b"x")), (1, a_batch(b"x"))), acks=0)
+        connection = await silent(world, *[first] * 4, first._replace(partitions=((0, last), (1, a_batch(b"x")))))
+        assert connection.taken == b""
+        assert connection.is_open == (last != b"nonsense")
+        assert world.broker.replicas.leader_of("plain", 1).high_watermark == 5
 
 
 async def silent(world: Running, *samples: Sample) -> MemoryConnection:

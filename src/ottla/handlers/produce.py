@@ -29,7 +29,7 @@ from ottla.wire.api.produce import (
 if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Context, Reply
     from ottla.records.header import BatchHeader
-    from ottla.replication.partition import Admission
+    from ottla.replication.partition import Admission, Appended
 
 Verdict: TypeAlias = "Callable[[TopicPartition], KafkaError | Admission | None]"
 """How the batch of a partition is appended: not at all, as part of a transaction, or by itself."""
@@ -87,12 +87,17 @@ def _append_all(
     """Append what may be appended, and answer once it is stored."""
     waits: list[asyncio.Future[None]] = []
     topics = [_append_topic(broker, context, request, topic, verdict, waits) for topic in request.topic_data]
-    response = ProduceResponse(responses=topics)
-    if request.acks == 0:
+    return reply_when_stored(broker, context, request.acks, ProduceResponse(responses=topics), waits)
+
+
+def reply_when_stored(
+    broker: Broker, context: Context, acks: int, response: ProduceResponse, waits: list[asyncio.Future[None]]
+) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+    if acks == 0:
         _hang_up_on_failure(response)
         return None
     if waits:
-        return _reply_when_stored(broker, context, response, waits)
+        return _wait_and_reply(broker, context, response, waits)
     hint_producer(broker, context, context.api_version, response)
     return response
 
@@ -146,6 +151,11 @@ def _append(
         appended = broker.replicas.leader_of(topic, index).append(memoryview(records), verdict, within)
     except KafkaError as error:
         return refused(index, error)
+    return answer_to(index, appended, waits)
+
+
+def answer_to(index: int, appended: Appended, waits: list[asyncio.Future[None]]) -> PartitionProduceResponse:
+    """As it is once the last of `waits` is done, to which what this one waits for is added."""
     answer = PartitionProduceResponse(
         index=index,
         base_offset=appended.base_offset,
@@ -169,7 +179,7 @@ def _stored(answer: PartitionProduceResponse, wait: asyncio.Future[None]) -> Non
         answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
 
 
-async def _reply_when_stored(
+async def _wait_and_reply(
     broker: Broker, context: Context, response: ProduceResponse, waits: list[asyncio.Future[None]]
 ) -> ProduceResponse:
     await asyncio.wait(waits)
