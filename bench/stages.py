@@ -1,7 +1,8 @@
 """`python -m bench.stages`: where the microseconds of one Produce and one Fetch go, from the innermost call outwards.
 
-Each line is a call that holds the ones above it, timed alone in this process; the last ones are a broker under load,
-as the kernel's books have it. `docs/performance.md` says what to make of them.
+Each line is a call that holds the ones above it, timed alone in this process: over and over, and with other memory
+touched in between, as it is when clients use the processor's caches too. The last ones are a broker under load, as the
+kernel's books have it. `docs/performance.md` says what to make of them.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from crc32c import crc32c
 from rich.console import Console
@@ -38,6 +40,10 @@ from ottla.store.interface import Store
 
 _CALLS = 5_000
 _ROUNDS = 7
+_COLD_CALLS = 300
+_OTHER_MEMORY = bytearray(8 << 20)
+"""More than a core's own caches hold."""
+_CACHE_LINE = 64
 _UNTIL_LEARNED = 4
 """Requests that take the slow way before the fast one."""
 _OFFSETS = 8
@@ -45,7 +51,11 @@ _OFFSETS = 8
 _TOPIC = wire.RAW_TOPIC
 _PEER = Address("127.0.0.1", 1)
 
-Row = tuple[str, float]
+
+class Row(NamedTuple):
+    what: str
+    microseconds: float
+    cold: float | None = None
 
 
 class _ObservedServer(BrokerServer):
@@ -75,9 +85,11 @@ class _NoSocket:
         pass
 
 
-def _microseconds(call: Callable[[], object]) -> float:
-    """The median over a few rounds, without the loop around the calls."""
-    return statistics.median(_round(call) - _round(_nothing) for _ in range(_ROUNDS))
+def _row(what: str, call: Callable[[], object]) -> Row:
+    """The median over a few rounds, without the loop around the calls; and the median of single, cold calls."""
+    warm = statistics.median(_round(call) - _round(_nothing) for _ in range(_ROUNDS))
+    cold = statistics.median(_cold(call) for _ in range(_COLD_CALLS))
+    return Row(what, warm, cold - statistics.median(_cold(_nothing) for _ in range(_COLD_CALLS)))
 
 
 def _round(call: Callable[[], object]) -> float:
@@ -85,6 +97,13 @@ def _round(call: Callable[[], object]) -> float:
     for _ in range(_CALLS):
         call()
     return (time.process_time() - began) / _CALLS * 1e6
+
+
+def _cold(call: Callable[[], object]) -> float:
+    _OTHER_MEMORY[::_CACHE_LINE] = bytes(len(_OTHER_MEMORY) // _CACHE_LINE)
+    began = time.perf_counter()
+    call()
+    return (time.perf_counter() - began) * 1e6
 
 
 def _nothing() -> None:
@@ -128,17 +147,17 @@ def _produce_stages(broker: Broker) -> list[Row]:
 
     slow = Dispatcher(broker, "PLAINTEXT", _PEER, _PEER)
     return [
-        ("crc32c of the batch", _microseconds(lambda: crc32c(records[21:]))),
-        ("records.validate_batch", _microseconds(lambda: validate_batch(memoryview(batch)))),
-        ("replication.intake.prepare", _microseconds(lambda: prepare(memoryview(batch), partition.config, _now()))),
-        ("one pwrite", _microseconds(lambda: file.write(records, 0))),
-        ("log.append", _microseconds(lambda: partition.log.append(records, header, 0))),
-        ("replication.Partition.append, with prepare", _microseconds(append)),
-        ("handlers.produce_again", _microseconds(lambda: requests.dispatcher.handle_fast(requests.refresh()))),
-        ("server.connection, all but the socket", _microseconds(requests.receive)),
-        (
+        _row("crc32c of the batch", lambda: crc32c(records[21:])),
+        _row("records.validate_batch", lambda: validate_batch(memoryview(batch))),
+        _row("replication.intake.prepare", lambda: prepare(memoryview(batch), partition.config, _now())),
+        _row("one pwrite", lambda: file.write(records, 0)),
+        _row("log.append", lambda: partition.log.append(records, header, 0)),
+        _row("replication.Partition.append, with prepare", append),
+        _row("handlers.produce_again", lambda: requests.dispatcher.handle_fast(requests.refresh())),
+        _row("server.connection, all but the socket", requests.receive),
+        _row(
             "the slow twin, handlers.produce, instead of produce_again",
-            _microseconds(lambda: slow.handle(requests.refresh())),
+            lambda: slow.handle(requests.refresh()),
         ),
     ]
 
@@ -158,13 +177,10 @@ def _fetch_stages(broker: Broker) -> list[Row]:
         requests.dispatcher.handle_fast(requests.frame)
 
     return [
-        (
-            "log.read",
-            _microseconds(lambda: partition.log.read(next(offset), wire.SMALL_BATCH, partition.high_watermark)),
-        ),
-        ("handlers.fetch_again", _microseconds(serve)),
-        ("server.connection, all but the socket", _microseconds(lambda: next(turn).receive())),
-        ("the slow twin, handlers.fetch, instead of fetch_again", _microseconds(lambda: slow.handle(next(turn).frame))),
+        _row("log.read", lambda: partition.log.read(next(offset), wire.SMALL_BATCH, partition.high_watermark)),
+        _row("handlers.fetch_again", serve),
+        _row("server.connection, all but the socket", lambda: next(turn).receive()),
+        _row("the slow twin, handlers.fetch, instead of fetch_again", lambda: slow.handle(next(turn).frame)),
     ]
 
 
@@ -192,8 +208,8 @@ def _under_load(kind: Kind) -> list[Row]:
         result = generator.run(Load(kind, broker.bootstrap, pid, 16, 16, 4.0, 0.0, offsets=_OFFSETS, topic=topic))
         user, system = (now - then for now, then in zip(split_cpu_seconds_of(pid), (user, system), strict=True))
     return [
-        ("under load: the broker's own time", user / result.requests * 1e6),
-        ("under load: the kernel's time for it", system / result.requests * 1e6),
+        Row("under load: the broker's own time", user / result.requests * 1e6),
+        Row("under load: the kernel's time for it", system / result.requests * 1e6),
     ]
 
 
@@ -207,9 +223,9 @@ def main() -> None:
         (f"Produce, one batch of {wire.SMALL_BATCH} B", [*produce, *_under_load("produce")]),
         (f"Fetch, one batch of {wire.SMALL_BATCH} B", [*fetch, *_under_load("fetch")]),
     ):
-        table = Table("what", "us", title=title)
-        for name, microseconds in stages:
-            table.add_row(name, f"{microseconds:.1f}")
+        table = Table("what", "us", "us, caches cold", title=title)
+        for what, microseconds, cold in stages:
+            table.add_row(what, f"{microseconds:.1f}", "" if cold is None else f"{cold:.1f}")
         Console().print(table)
 
 
