@@ -113,8 +113,8 @@ class ProduceShape:
         return write_varint(partitions + 1) if self.flexible else _LENGTH.pack(partitions)
 
     def _around_the_numbers(self) -> tuple[bytes, bytes, bytes]:
-        """The reply, without length and correlation id, as the codec writes it: before the number of partitions, between
-        the numbers of one partition and of the next, and after those of the last."""
+        """The reply, without length and correlation id, as the codec writes it: before the number of partitions,
+        between the numbers of one partition and of the next, and after those of the last."""
         index, code, base_offset, time, start = _MARKS
         answer = PartitionProduceResponse(
             index=index,
