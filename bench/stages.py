@@ -25,9 +25,9 @@ from bench.generator import Kind, Load
 from bench.measurement import OTTLA
 from bench.usage import split_cpu_seconds_of
 from ottla.config.broker import BrokerConfig
-from ottla.controller.controller import Controller
 from ottla.env.network import Address, Part
 from ottla.handlers.context import Broker
+from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.records.header import read_header
 from ottla.records.validate import validate_batch
 from ottla.replication.intake import prepare
@@ -61,8 +61,8 @@ class Row(NamedTuple):
 class _ObservedServer(BrokerServer):
     broker: Broker
 
-    def _assemble(self, cluster_id: str, store: Store, controller: Controller) -> Broker:
-        self.broker = super()._assemble(cluster_id, store, controller)
+    def _assemble(self, cluster_id: str, store: Store, metadata: ClusterMetadata) -> Broker:
+        self.broker = super()._assemble(cluster_id, store, metadata)
         return self.broker
 
 
@@ -192,7 +192,7 @@ async def _in_process(directory: str) -> tuple[list[Row], list[Row]]:
     server = _ObservedServer(BrokerConfig({"log.dirs": directory, "listeners": "PLAINTEXT://127.0.0.1:0"}))
     await server.start()
     try:
-        await server.broker.controller.create_topic(_TOPIC)
+        await server.broker.metadata.create_topic(_TOPIC)
         return _produce_stages(server.broker), _fetch_stages(server.broker)
     finally:
         await server.stop()

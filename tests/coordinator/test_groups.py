@@ -33,7 +33,7 @@ async def test_the_first_group_creates_the_offsets_topic(tmp_path: Path) -> None
         broker.groups.committed("readers")
     await broker.groups.locate("readers")
     await broker.groups.locate("readers")
-    assert len(broker.controller.image.topics[GROUP_OFFSETS_TOPIC].partitions) == 4
+    assert len(broker.metadata.image.topics[GROUP_OFFSETS_TOPIC].partitions) == 4
     await settle()
     assert broker.groups.list((), ()) == []
 
@@ -351,7 +351,7 @@ async def test_offsets_of_a_deleted_topic_do_not_greet_the_next(
     await broker.create_topic("orders")
     await broker.commit({0: 5, 1: 6})
     await broker.commit({0: 7}, topic="orders")
-    await broker.controller.delete_topic("clicks")
+    await broker.metadata.delete_topic("clicks")
     await settle()
     assert broker.committed() == {"orders-0": 7}
     broker = await machine.restart(broker, settings)
@@ -369,11 +369,11 @@ async def test_a_topic_deleted_while_its_offsets_are_loaded(tmp_path: Path, sett
     await broker.commit({0: 7}, topic="orders")
     await broker.stop()
     broker = await machine.boot(settings)
-    await broker.controller.delete_topic("orders")
+    await broker.metadata.delete_topic("orders")
     await settle()
     assert broker.committed() == {"clicks-0": 5}
     await broker.create_topic("orders")
-    topic_id = broker.controller.image.topics["orders"].topic_id
+    topic_id = broker.metadata.image.topics["orders"].topic_id
     assert broker.groups.committed("readers").get("orders", 0, topic_id) is None
 
 
@@ -384,7 +384,7 @@ async def test_a_topic_deleted_just_before_a_crash(tmp_path: Path) -> None:
     broker = await machine.start()
     await broker.commit({0: 5})
     broker.groups.stop()
-    await broker.controller.delete_topic("clicks")
+    await broker.metadata.delete_topic("clicks")
     await broker.stop(clean=False)
     broker = await machine.boot()
     await settle()
@@ -470,7 +470,7 @@ async def test_the_journal_is_compressed_as_asked(tmp_path: Path, codec: Codec) 
 async def test_what_was_committed_comes_back_in_every_detail(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     broker = await machine.start()
-    topic_id = broker.controller.image.topics["clicks"].topic_id
+    topic_id = broker.metadata.image.topics["clicks"].topic_id
     commit = PartitionCommit("clicks", 0, 5, leader_epoch=3, metadata="note", topic_id=topic_id)
     await broker.groups.commit(Commit("readers", [commit]))
     now_ms = broker.clock.time_ms()

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from ottla.coordinator.journal import decode_batch
-from ottla.coordinator.shell import Shell
-from ottla.core.effects import Now
+from ottla.coordinator.shard import Shard
+from ottla.coordinator_core.effects import Now
 from ottla.errors import ErrorCode
 from ottla.records.header import BatchHeader
 from ottla.replication.followers import Followers
@@ -51,14 +51,14 @@ class NoJournal:
         raise AssertionError("nothing is decided here")
 
 
-def new_shell(world: PartitionWorld) -> "Shell[Remembering]":
+def new_shard(world: PartitionWorld) -> "Shard[Remembering]":
     core = Remembering()
 
     def replay(header: BatchHeader, data: memoryview) -> None:
         for value in decode_batch(data, lambda key, value: value, world.partition):
             core.replay(value)
 
-    return Shell(world.partition, core, NoJournal(), world.clock, replay)
+    return Shard(world.partition, core, NoJournal(), world.clock, replay)
 
 
 def lead_with_followers(world: PartitionWorld, epoch: int) -> None:
@@ -72,27 +72,27 @@ async def test_nobody_is_answered_before_all_that_may_be_committed_is_known_to_b
     lead_with_followers(world, 1)
     world.partition.append(batch(b"perhaps", key=b"k"), within=None)
     lead_with_followers(world, 2)
-    shell = new_shell(world)
-    loading = asyncio.ensure_future(shell.load())
+    shard = new_shard(world)
+    loading = asyncio.ensure_future(shard.load())
     await settle()
-    assert (shell.loaded, shell.core.replayed) == (False, [b"committed", b"perhaps"])
+    assert (shard.loaded, shard.core.replayed) == (False, [b"committed", b"perhaps"])
     world.partition.append(batch(b"meanwhile", key=b"k"), within=None)
     world.partition.read_as_follower(2, 2, 1 << 20, 1)
     await settle()
-    assert not shell.loaded
+    assert not shard.loaded
     world.partition.read_as_follower(2, 3, 1 << 20, 2)
     await loading
-    assert shell.loaded
-    assert shell.core.loaded_with == [b"committed", b"perhaps", b"meanwhile"]
+    assert shard.loaded
+    assert shard.core.loaded_with == [b"committed", b"perhaps", b"meanwhile"]
 
 
 @on_loop
-async def test_a_shell_that_is_unloaded_meanwhile_never_begins(tmp_path: Path) -> None:
+async def test_a_shard_that_is_unloaded_meanwhile_never_begins(tmp_path: Path) -> None:
     world = PartitionWorld(tmp_path)
     world.partition.append(batch(b"a", key=b"k"))
-    shell = new_shell(world)
-    loading = asyncio.ensure_future(shell.load())
+    shard = new_shard(world)
+    loading = asyncio.ensure_future(shard.load())
     await asyncio.sleep(0)
-    shell.unload()
+    shard.unload()
     await loading
-    assert (shell.loaded, shell.core.loaded_with) == (False, None)
+    assert (shard.loaded, shard.core.loaded_with) == (False, None)

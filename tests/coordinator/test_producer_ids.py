@@ -12,9 +12,9 @@ from ottla.errors import ErrorCode
 from ottla.store.interface import Store
 from ottla.store.memory import MemoryStore, MemoryTree
 from ottla.store.sqlite import SqliteStore
-from tests.controller.world import TroubledStore
 from tests.coordinator.world import STORES
 from tests.manual_clock import ManualClock
+from tests.metadata.world import TroubledStore
 from tests.replication.world import ManualBackground, WatchedDisk, expect, on_loop, settle
 
 on_both_stores = pytest.mark.parametrize("store", STORES)

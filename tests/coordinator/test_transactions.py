@@ -39,7 +39,7 @@ async def test_the_first_producer_creates_the_topic_of_transactions(tmp_path: Pa
         broker.transactions.describe("t")
     await settle()
     assert broker.transactions.describe("t").error is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    overrides = broker.controller.image.topic_config(TRANSACTION_STATE_TOPIC)
+    overrides = broker.metadata.image.topic_config(TRANSACTION_STATE_TOPIC)
     assert (overrides["cleanup.policy"], overrides["compression.type"]) == ("compact", "uncompressed")
 
 
@@ -137,7 +137,7 @@ async def test_a_deleted_topic_does_not_keep_a_transaction_from_its_end(tmp_path
     producer = await new_producer(broker)
     await producer.send(b"x", TopicPartition("gone", 0))
     await producer.send(b"x", CLICKS[0])
-    await broker.controller.delete_topic("gone")
+    await broker.metadata.delete_topic("gone")
     assert await producer.end(committed=True) is ErrorCode.NONE
     assert producer.state == "CompleteCommit"
     assert values(broker) == [b"x"]

@@ -69,7 +69,7 @@ class TransactionalProducer:
 
     async def commit_offset(self, group: str, partition: TopicPartition, offset: int) -> ErrorCode:
         """TxnOffsetCommit, and before it AddOffsetsToTxn if the protocol has that."""
-        topic_id = self.broker.controller.image.topics[partition.topic].topic_id
+        topic_id = self.broker.metadata.image.topics[partition.topic].topic_id
         commit = TxnCommit(group, self.producer, [PartitionCommit(*partition, offset, topic_id=topic_id)])
         adds = self.protocol == PROTOCOL_2
         place = self.broker.groups.partition_of(group)

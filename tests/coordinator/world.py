@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from ottla.config.broker import BrokerConfig
-from ottla.controller.controller import Controller
-from ottla.controller.membership import ensure_cluster_id, register, seek_controller_seat
-from ottla.controller.peers import Peers
 from ottla.coordinator.groups import GroupCoordinator
 from ottla.coordinator.markers import Markers
 from ottla.coordinator.producer_ids import ProducerIds
@@ -18,14 +15,17 @@ from ottla.errors import ErrorCode
 from ottla.groups.commands import Commit, Join, LeavingMember, PartitionCommit, Sync
 from ottla.groups.commands import Protocol as AssignmentProtocol
 from ottla.groups.results import JoinResult, SyncResult
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.membership import elect_self_controller, ensure_cluster_id, register
+from ottla.metadata.peers import Peers
 from ottla.model import GROUP_OFFSETS_TOPIC
 from ottla.replication.partition import Partition
 from ottla.replication.replicas import Replicas
 from ottla.store.interface import Store
 from ottla.store.memory import MemoryTree
 from ottla.store.sqlite import SqliteStore
-from tests.controller.world import TroubledStore
 from tests.manual_clock import ManualClock
+from tests.metadata.world import TroubledStore
 from tests.replication.cluster import broker_znode
 from tests.replication.world import ManualBackground, WatchedDisk, kill, open_directory, settle
 
@@ -48,16 +48,16 @@ class Broker:
         self.background = ManualBackground()
         self.store = machine.open_store(self.background)
         config = BrokerConfig({**SETTINGS, **settings})
-        self.controller = Controller(1, self.store, config, random.Random(machine.lives).randbytes)
+        self.metadata = ClusterMetadata(1, self.store, config, random.Random(machine.lives).randbytes)
         self.directory = open_directory(machine.path / "logs", machine.disk, machine.clock)
         self.replicas = Replicas(1, [self.directory], machine.clock, self.background)
-        self.groups = GroupCoordinator(self.controller, self.replicas, self.store, machine.clock)
-        peers = Peers(self.controller)
+        self.groups = GroupCoordinator(self.metadata, self.replicas, self.store, machine.clock)
+        peers = Peers(self.metadata)
         self.transactions = TransactionCoordinator(
-            self.controller,
+            self.metadata,
             self.replicas,
             ProducerIds(1, self.store),
-            Markers(self.controller, self.replicas, self.groups, peers),
+            Markers(self.metadata, self.replicas, self.groups, peers),
             peers,
             machine.clock,
         )
@@ -66,11 +66,11 @@ class Broker:
         """Returns before the groups are loaded."""
         await self.store.start()
         await ensure_cluster_id(self.store, random.Random(1).randbytes, None)
-        await self.controller.start()
-        await seek_controller_seat(self.controller, self.store, 1, self.clock)
+        await self.metadata.start()
+        await elect_self_controller(self.metadata, self.store, 1, self.clock)
         await register(self.store, 1, broker_znode(1))
-        await self.controller.refresh()
-        self.controller.subscribe(self.replicas.apply)
+        await self.metadata.refresh()
+        self.metadata.subscribe(self.replicas.apply)
         self.groups.start()
         self.transactions.start()
 
@@ -78,7 +78,7 @@ class Broker:
         self.transactions.stop()
         self.groups.stop()
         self.replicas.close()
-        self.controller.stop()
+        self.metadata.stop()
         await self.store.close()
         if clean:
             self.directory.close()
@@ -90,7 +90,7 @@ class Broker:
         await settle()
 
     async def create_topic(self, name: str, partitions: int = 1) -> None:
-        await self.controller.create_topic(name, partitions=partitions)
+        await self.metadata.create_topic(name, partitions=partitions)
 
     async def locate(self, group: str = "readers") -> None:
         """As FindCoordinator does, until the group can be used."""
@@ -105,7 +105,7 @@ class Broker:
         self, offsets: Mapping[int, int], group: str = "readers", topic: str = "clicks", **details: Any
     ) -> set[ErrorCode]:
         """Commit offsets by partition, as a consumer that assigns itself its partitions."""
-        topic_id = self.controller.image.topics[topic].topic_id
+        topic_id = self.metadata.image.topics[topic].topic_id
         partitions = [PartitionCommit(topic, index, offset, topic_id=topic_id) for index, offset in offsets.items()]
         return set((await self.groups.commit(Commit(group, partitions, **details))).errors)
 
@@ -190,7 +190,7 @@ class Machine:
     async def start(self, settings: Mapping[str, str] | None = None) -> Broker:
         """Start a broker with a topic `clicks` of three partitions, ready to coordinate groups and transactions."""
         broker = await self.boot(settings)
-        if "clicks" not in broker.controller.image.topics:
+        if "clicks" not in broker.metadata.image.topics:
             await broker.create_topic("clicks", 3)
         await broker.locate()
         await broker.transactions.locate("any")

@@ -8,7 +8,7 @@ before they are believed.
 from collections.abc import Callable
 from pathlib import Path
 
-from ottla.core.effects import CancelTimer, SetTimer
+from ottla.coordinator_core.effects import CancelTimer, SetTimer
 from ottla.errors import ErrorCode
 from ottla.groups.commands import LeavingMember, PartitionCommit, Protocol
 from ottla.groups.effects import Outcome, TimerKey
@@ -25,7 +25,7 @@ from ottla.groups.results import (
     SyncResult,
 )
 from ottla.model import Producer, TopicId, TopicPartition
-from tests.groups.shell import Shell, subscription
+from tests.groups.shard import Shard, subscription
 
 TRACES = Path(__file__).with_name("traces")
 
@@ -44,8 +44,8 @@ def run(script: str) -> str:
 
 class Player:
     def __init__(self) -> None:
-        self.shell = Shell()
-        self.shell.trace = self._trace
+        self.shard = Shard()
+        self.shard.trace = self._trace
         self.lines: list[str] = []
 
     def play(self, command: str) -> list[str]:
@@ -80,12 +80,12 @@ class Player:
 
     def _set(self, _: list[str], options: dict[str, str]) -> None:
         values = {key: milliseconds(value) for key, value in options.items()}
-        self.shell.parameters = GroupParameters(**values)
-        self.shell.crash()
+        self.shard.parameters = GroupParameters(**values)
+        self.shard.crash()
 
     def _join(self, names: list[str], options: dict[str, str]) -> None:
         offered = options.get("protocols", "range:clicks")
-        self.shell.join(
+        self.shard.join(
             names[0],
             member_id=options.get("id", ""),
             instance_id=options.get("instance"),
@@ -98,7 +98,7 @@ class Player:
 
     def _sync(self, names: list[str], options: dict[str, str]) -> None:
         pairs = [pair.split(":") for pair in options.get("assign", "").split(",") if pair]
-        self.shell.sync(
+        self.shard.sync(
             names[0],
             int(options["gen"]),
             {member: assignment.encode() for member, assignment in pairs},
@@ -107,17 +107,17 @@ class Player:
         )
 
     def _heartbeat(self, names: list[str], options: dict[str, str]) -> None:
-        error = self.shell.heartbeat(names[0], int(options["gen"]), instance_id=options.get("instance"))
+        error = self.shard.heartbeat(names[0], int(options["gen"]), instance_id=options.get("instance"))
         self.lines.append(error.name)
 
     def _leave(self, names: list[str], options: dict[str, str]) -> None:
         members = [LeavingMember(name, options.get("instance")) for name in names]
         if not names:
             members = [LeavingMember("", instance) for instance in options["instance"].split(",")]
-        self.shell.leave(*members)
+        self.shard.leave(*members)
 
     def _commit(self, names: list[str], options: dict[str, str]) -> None:
-        self.shell.commit(
+        self.shard.commit(
             *[parse_commit(name, options.get("metadata")) for name in names],
             member_id=options.get("id", ""),
             instance_id=options.get("instance"),
@@ -127,7 +127,7 @@ class Player:
         )
 
     def _commit_txn(self, names: list[str], options: dict[str, str]) -> None:
-        self.shell.commit_txn(
+        self.shard.commit_txn(
             Producer(int(options["producer"]), int(options.get("epoch", "0"))),
             *[parse_commit(name, options.get("metadata")) for name in names],
             member_id=options.get("id", ""),
@@ -137,11 +137,11 @@ class Player:
         )
 
     def _end_txn(self, names: list[str], options: dict[str, str]) -> None:
-        self.shell.end_txn(int(options["producer"]), committed={"commit": True, "abort": False}[names[0]])
+        self.shard.end_txn(int(options["producer"]), committed={"commit": True, "abort": False}[names[0]])
 
     def _fetch(self, names: list[str], options: dict[str, str]) -> None:
         """As OffsetFetch does it: `stable` asks for an error instead of an offset that may be about to change."""
-        core, group_id = self.shell.core, options.get("group", "g")
+        core, group_id = self.shard.core, options.get("group", "g")
         stable, wanted = "stable" in names, [parse_partition(name) for name in names if name != "stable"]
         if not wanted:
             wanted = [TopicPartition(it.topic, it.partition) for it in core.fetch_all_offsets(group_id)]
@@ -153,37 +153,37 @@ class Player:
                 self.lines.append(f"{partition} none" if committed is None else show_record(committed))
 
     def _delete_offsets(self, names: list[str], _: dict[str, str]) -> None:
-        self.shell.delete_offsets(*[parse_partition(name) for name in names])
+        self.shard.delete_offsets(*[parse_partition(name) for name in names])
 
     def _delete_group(self, names: list[str], _: dict[str, str]) -> None:
-        self.shell.delete_groups(*names)
+        self.shard.delete_groups(*names)
 
     def _delete_topic(self, names: list[str], _: dict[str, str]) -> None:
         deleted = dict.fromkeys(names, TopicId(b"t" * 16))
-        self.shell.perform(self.shell.core.on_topics_deleted(deleted))
+        self.shard.perform(self.shard.core.on_topics_deleted(deleted))
 
     def _expire(self, _: list[str], __: dict[str, str]) -> None:
-        self.shell.expire_offsets()
+        self.shard.expire_offsets()
 
     def _wait(self, names: list[str], _: dict[str, str]) -> None:
-        self.shell.wait(milliseconds(names[0]))
+        self.shard.wait(milliseconds(names[0]))
 
     def _compact(self, _: list[str], __: dict[str, str]) -> None:
-        before = len(self.shell.log)
-        self.shell.compact()
-        self.lines.append(f"{before - len(self.shell.log)} records less")
+        before = len(self.shard.log)
+        self.shard.compact()
+        self.lines.append(f"{before - len(self.shard.log)} records less")
 
     def _crash(self, _: list[str], __: dict[str, str]) -> None:
-        self.shell.crash()
+        self.shard.crash()
 
     def _unload(self, _: list[str], __: dict[str, str]) -> None:
-        self.shell.perform(self.shell.core.unload(self.shell.now))
+        self.shard.perform(self.shard.core.unload(self.shard.now))
 
     def _fail_next_append(self, names: list[str], _: dict[str, str]) -> None:
-        self.shell.next_append_error = ErrorCode[names[0]]
+        self.shard.next_append_error = ErrorCode[names[0]]
 
     def _describe(self, _: list[str], __: dict[str, str]) -> None:
-        group = self.shell.core.describe("g")
+        group = self.shard.core.describe("g")
         error = "" if group.error is ErrorCode.NONE else f"{group.error.name} "
         self.lines.append(f"{error}{group.state} type={group.protocol_type} protocol={group.protocol_name}")
         for member in group.members:
@@ -192,7 +192,7 @@ class Player:
             self.lines.append(f"{member.member_id}{instance}{topics} assignment={member.assignment.decode()}")
 
     def _list(self, _: list[str], options: dict[str, str]) -> None:
-        groups = self.shell.core.list_groups(split(options, "states"), split(options, "types"))
+        groups = self.shard.core.list_groups(split(options, "states"), split(options, "types"))
         self.lines += [f"{group.group_id} {group.state} {group.type} {group.protocol_type}" for group in groups]
 
     def _trace(self, outcome: Outcome) -> None:
@@ -200,7 +200,7 @@ class Player:
         owner = "" if producer is None else f" (transaction of {producer.producer_id}/{producer.producer_epoch})"
         self.lines += [f"write {show_record(record)}{owner}" for record in outcome.records]
         self.lines += [f"reply {reply.token}: {show_result(reply.result)}" for reply in outcome.replies]
-        self.lines += [show_timer(change, self.shell.steady_ms) for change in outcome.timers]
+        self.lines += [show_timer(change, self.shard.steady_ms) for change in outcome.timers]
 
 
 def split(options: dict[str, str], key: str) -> list[str]:

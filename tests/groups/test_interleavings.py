@@ -10,7 +10,7 @@ from ottla.groups.effects import TimerKey, TimerKind
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.results import JoinResult
 from ottla.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
-from tests.groups.shell import protocols
+from tests.groups.shard import protocols
 from tests.groups.test_offset_interleavings import GROUP, OffsetInterleavings, picks
 
 OFFERS = [
@@ -37,7 +37,7 @@ class Interleavings(OffsetInterleavings):
     def join(
         self, instance: str | None, offer: tuple[Protocol, ...], session: int, rebalance: int, version: int
     ) -> None:
-        token = self.shell.join(
+        token = self.shard.join(
             "client",
             instance_id=instance,
             offered=offer,
@@ -45,21 +45,21 @@ class Interleavings(OffsetInterleavings):
             rebalance_timeout_ms=rebalance,
             version=version,
         )
-        result = self.shell.replies.get(token)
+        result = self.shard.replies.get(token)
         if isinstance(result, JoinResult) and result.error is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_ids.append((result.member_id, None))
 
     @rule(pick=picks, offer=offers, rebalance=rebalances)
     def join_again(self, pick: int, offer: tuple[Protocol, ...], rebalance: int) -> None:
         member_id, instance = self.pick_member(pick)
-        self.shell.join(
+        self.shard.join(
             "client", member_id=member_id, instance_id=instance, offered=offer, rebalance_timeout_ms=rebalance
         )
 
     @rule()
     def everybody_joins_again(self) -> None:
         for member in list(self.group.members.values()) if self.group else []:
-            self.shell.join(
+            self.shard.join(
                 "client",
                 member_id=member.member_id,
                 instance_id=member.group_instance_id,
@@ -74,7 +74,7 @@ class Interleavings(OffsetInterleavings):
         generation = group.generation if group else 0
         assignments = dict.fromkeys(group.members, b"assigned") if group else {}
         member_id, instance = self.pick_member(pick)
-        self.shell.sync(member_id, generation - back, assignments, instance_id=instance)
+        self.shard.sync(member_id, generation - back, assignments, instance_id=instance)
 
     @rule()
     def everybody_syncs(self) -> None:
@@ -87,32 +87,32 @@ class Interleavings(OffsetInterleavings):
         group = self.group
         if group is not None and group.state is PREPARING_REBALANCE:
             self.everybody_joins_again()
-        while group is not None and group.state is PREPARING_REBALANCE and group.members and self.shell.timers:
-            self.shell.fire_next()
+        while group is not None and group.state is PREPARING_REBALANCE and group.members and self.shard.timers:
+            self.shard.fire_next()
         self.everybody_syncs()
 
     @rule(pick=picks)
     def heartbeat(self, pick: int) -> None:
         group = self.group
         member_id, instance = self.pick_member(pick)
-        error = self.shell.heartbeat(member_id, group.generation if group else 0, instance_id=instance)
+        error = self.shard.heartbeat(member_id, group.generation if group else 0, instance_id=instance)
         known = group is not None and member_id in group.members
         assert known == (error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS))
 
     @rule(pick=picks, by_instance=st.booleans())
     def leave(self, pick: int, by_instance: bool) -> None:
         member_id, instance = self.pick_member(pick)
-        self.shell.leave(LeavingMember("" if by_instance and instance else member_id, instance))
+        self.shard.leave(LeavingMember("" if by_instance and instance else member_id, instance))
         assert self.group is None or member_id not in self.group.members
 
     @rule(duration_ms=st.sampled_from([0, 1_000, 6_000, 40_000]))
     def wait(self, duration_ms: int) -> None:
-        self.shell.wait(duration_ms)
+        self.shard.wait(duration_ms)
 
-    @precondition(lambda self: self.shell.timers)
+    @precondition(lambda self: self.shard.timers)
     @rule()
     def next_timer(self) -> None:
-        self.shell.fire_next()
+        self.shard.fire_next()
 
     @invariant()
     def generation_never_goes_back(self) -> None:
@@ -145,7 +145,7 @@ class Interleavings(OffsetInterleavings):
         members = group.members.values() if group else []
         joining = {member.join_token for member in members if member.join_token is not None}
         syncing = {member.sync_token for member in members if member.sync_token is not None}
-        assert sorted(joining | syncing, key=str) == sorted(self.shell.waiting, key=str)
+        assert sorted(joining | syncing, key=str) == sorted(self.shard.waiting, key=str)
         assert not joining or (group is not None and group.state is PREPARING_REBALANCE)
         assert not syncing or (group is not None and group.state is COMPLETING_REBALANCE)
 
@@ -163,7 +163,7 @@ class Interleavings(OffsetInterleavings):
         group = self.group
         if group is None:
             return
-        timers = self.shell.timers
+        timers = self.shard.timers
         for member in group.members.values():
             assert timers[TimerKey(TimerKind.SESSION, GROUP, member.member_id)] <= member.session_deadline_ms
         for member_id in group.pending_join:
@@ -176,11 +176,11 @@ class Interleavings(OffsetInterleavings):
         if not hasattr(self, "shell"):
             return
         for _ in range(200):
-            if not self.shell.timers:
+            if not self.shard.timers:
                 break
-            self.shell.fire_next()
-        assert not self.shell.timers
-        assert not self.shell.waiting
+            self.shard.fire_next()
+        assert not self.shard.timers
+        assert not self.shard.waiting
         assert self.group is None or self.group.state is EMPTY
         super().teardown()
 

@@ -9,14 +9,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ottla.errors import ErrorCode
 from ottla.groups.commands import PartitionCommit
-from ottla.groups.coordinator import GroupCore
+from ottla.groups.core import GroupCore
 from ottla.groups.group import Group
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import GroupRemoved, GroupStored, OffsetRemoved
 from ottla.groups.results import CommitResult
 from ottla.groups.state import EMPTY, STABLE
 from ottla.model import ZERO_TOPIC_ID, Producer, TopicPartition
-from tests.groups.shell import Logged, Shell, decode
+from tests.groups.shard import Logged, Shard, decode
 
 GROUP = "g"
 OTHER_GROUP = "h"
@@ -48,7 +48,7 @@ class OffsetInterleavings(RuleBasedStateMachine):
         self.begin(GroupParameters())
 
     def begin(self, parameters: GroupParameters) -> None:
-        self.shell = Shell(parameters)
+        self.shard = Shard(parameters)
         self.member_ids: list[tuple[str, str | None]] = []
         self.committed: dict[Where, Written] = {}
         self.transactions: dict[int, dict[Where, Written]] = {}
@@ -57,7 +57,7 @@ class OffsetInterleavings(RuleBasedStateMachine):
 
     @property
     def group(self) -> Group | None:
-        return self.shell.core.groups.get(GROUP)
+        return self.shard.core.groups.get(GROUP)
 
     def pick_member(self, pick: int) -> tuple[str, str | None]:
         """A member of the group if there is one, else (or sometimes) one that was, or never was."""
@@ -78,13 +78,13 @@ class OffsetInterleavings(RuleBasedStateMachine):
     @rule(pick=picks, chosen=several, offset=st.integers(0, 99), anonymous=st.booleans())
     def commit(self, pick: int, chosen: list[TopicPartition], offset: int, anonymous: bool) -> None:
         member_id, instance, generation = self.pick_committer(pick, anonymous)
-        token = self.shell.commit(
+        token = self.shard.commit(
             *[PartitionCommit(*partition, offset + step) for step, partition in enumerate(chosen)],
             member_id=member_id,
             instance_id=instance,
             generation_id=generation,
         )
-        result = self.shell.replies[token]
+        result = self.shard.replies[token]
         assert isinstance(result, CommitResult)
         if result.errors == (ErrorCode.NONE,) * len(chosen):
             for step, partition in enumerate(chosen):
@@ -109,8 +109,8 @@ class OffsetInterleavings(RuleBasedStateMachine):
     ) -> None:
         member_id, instance, generation = self.pick_committer(pick, anonymous or group_id == OTHER_GROUP)
         known = generation == -1 or (self.group is not None and member_id in self.group.members)
-        fails = self.shell.next_append_error is not None
-        token = self.shell.commit_txn(
+        fails = self.shard.next_append_error is not None
+        token = self.shard.commit_txn(
             Producer(producer_id, 0),
             *[PartitionCommit(*partition, offset + step) for step, partition in enumerate(chosen)],
             member_id=member_id,
@@ -118,7 +118,7 @@ class OffsetInterleavings(RuleBasedStateMachine):
             generation_id=generation,
             group_id=group_id,
         )
-        result = self.shell.replies[token]
+        result = self.shard.replies[token]
         assert isinstance(result, CommitResult)
         accepted = result.errors == (ErrorCode.NONE,) * len(chosen)
         assert accepted == (known and not fails)
@@ -129,29 +129,29 @@ class OffsetInterleavings(RuleBasedStateMachine):
 
     @rule(producer_id=producers, committed=st.booleans())
     def end_txn(self, producer_id: int, committed: bool) -> None:
-        self.shell.end_txn(producer_id, committed=committed)
+        self.shard.end_txn(producer_id, committed=committed)
         for where, written in self.transactions.pop(producer_id, {}).items():
             if committed and (where not in self.committed or self.committed[where].order < written.order):
                 self.committed[where] = written
 
-    @precondition(lambda self: self.shell.core.groups)
+    @precondition(lambda self: self.shard.core.groups)
     @rule(what=st.sampled_from(["offset", "group", "expired", "expired later", "topic"]), partition=partitions)
     def delete(self, what: str, partition: TopicPartition) -> None:
-        written_before = len(self.shell.log)
+        written_before = len(self.shard.log)
         match what:
             case "offset":
-                self.shell.delete_offsets(partition)
+                self.shard.delete_offsets(partition)
             case "group":
-                self.shell.delete_groups(GROUP, OTHER_GROUP)
+                self.shard.delete_groups(GROUP, OTHER_GROUP)
             case "expired":
-                self.shell.expire_offsets()
+                self.shard.expire_offsets()
             case "expired later":
-                self.shell.wait(self.shell.parameters.offsets_retention_ms)
-                self.shell.expire_offsets()
+                self.shard.wait(self.shard.parameters.offsets_retention_ms)
+                self.shard.expire_offsets()
             case "topic":
-                self.shell.perform(self.shell.core.on_topics_deleted({partition.topic: ZERO_TOPIC_ID}))
+                self.shard.perform(self.shard.core.on_topics_deleted({partition.topic: ZERO_TOPIC_ID}))
         # Which deletions are granted is checked elsewhere; here, that they take what they say and nothing else.
-        for entry in self.shell.log[written_before:]:
+        for entry in self.shard.log[written_before:]:
             record = decode(entry) if isinstance(entry, Logged) else None
             if isinstance(record, OffsetRemoved):
                 where = record.group, TopicPartition(record.topic, record.partition)
@@ -167,7 +167,7 @@ class OffsetInterleavings(RuleBasedStateMachine):
 
     @rule(error=st.sampled_from([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_LEADER_OR_FOLLOWER]))
     def next_append_fails(self, error: ErrorCode) -> None:
-        self.shell.next_append_error = error
+        self.shard.next_append_error = error
 
     @rule()
     def crash(self) -> None:
@@ -175,7 +175,7 @@ class OffsetInterleavings(RuleBasedStateMachine):
         durable = describe(before) if before is not None and before.state in (STABLE, EMPTY) else None
         ahead = before is not None and before.generation != self.stored_generation()
         self.last_generation = self.stored_generation()
-        self.shell.crash()
+        self.shard.crash()
         # A failed append of an empty generation leaves memory one generation ahead of the log, and a compacted log
         # knows nothing of a group that has nothing.
         if durable is not None and not ahead:
@@ -183,11 +183,11 @@ class OffsetInterleavings(RuleBasedStateMachine):
 
     @rule()
     def compact(self) -> None:
-        self.shell.compact()
+        self.shard.compact()
 
     def stored_generation(self) -> int:
         generation = 0
-        for record in self.shell.stored():
+        for record in self.shard.stored():
             if isinstance(record, GroupStored):
                 generation = record.generation
             elif isinstance(record, GroupRemoved) and record.group == GROUP:
@@ -198,7 +198,7 @@ class OffsetInterleavings(RuleBasedStateMachine):
     def offsets_are_those_that_were_written_last_and_not_taken_back(self) -> None:
         expected = {where: written.offset for where, written in self.committed.items()}
         every = [(group_id, partition) for group_id in (GROUP, OTHER_GROUP) for partition in PARTITIONS]
-        for core in (self.shell.core, reloaded(self.shell)):
+        for core in (self.shard.core, reloaded(self.shard)):
             found = [it for group_id in (GROUP, OTHER_GROUP) for it in core.fetch_all_offsets(group_id)]
             assert {(it.group, TopicPartition(it.topic, it.partition)): it.offset for it in found} == expected
             assert [core.is_unstable(group_id, *partition) for group_id, partition in every] == [
@@ -209,13 +209,13 @@ class OffsetInterleavings(RuleBasedStateMachine):
         """When all transactions have ended and all retention is over, nothing is left."""
         if not hasattr(self, "shell"):
             return
-        self.shell.next_append_error = None
+        self.shard.next_append_error = None
         for producer_id in PRODUCERS:
             self.end_txn(producer_id, committed=True)
         self.offsets_are_those_that_were_written_last_and_not_taken_back()
-        self.shell.wait(self.shell.parameters.offsets_retention_ms)
-        self.shell.expire_offsets()
-        assert self.shell.core.groups == reloaded(self.shell).groups == {}
+        self.shard.wait(self.shard.parameters.offsets_retention_ms)
+        self.shard.expire_offsets()
+        assert self.shard.core.groups == reloaded(self.shard).groups == {}
 
 
 def describe(group: Group) -> tuple[object, ...]:
@@ -237,9 +237,9 @@ def describe(group: Group) -> tuple[object, ...]:
     return (*durable, group.leader, group.subscribed_topics, members, *offsets)
 
 
-def reloaded(shell: Shell) -> GroupCore:
-    core = GroupCore(shell.parameters, lambda: "never")
-    shell.replay_log(core)
+def reloaded(shard: Shard) -> GroupCore:
+    core = GroupCore(shard.parameters, lambda: "never")
+    shard.replay_log(core)
     return core
 
 

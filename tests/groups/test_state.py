@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.core.transitions import IllegalTransitionError
+from ottla.coordinator_core.transitions import IllegalTransitionError
 from ottla.groups.state import (
     COMPLETING_REBALANCE,
     DEAD,

@@ -9,11 +9,11 @@ from typing import TypeVar
 from ottla.client.connection import Connection, connect
 from ottla.cluster.image import ClusterImage, PartitionState
 from ottla.config.broker import BrokerConfig
-from ottla.controller.controller import Controller
 from ottla.env.clock import SystemClock
 from ottla.env.disk import Disk, OsDisk
 from ottla.env.network import Address
 from ottla.handlers.context import Broker
+from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.records.builder import NewRecord, build_batch
 from ottla.server.broker import BrokerServer, World
 from ottla.store.interface import Store
@@ -40,8 +40,8 @@ class ObservedServer(BrokerServer):
 
     broker: Broker
 
-    def _assemble(self, cluster_id: str, store: Store, controller: Controller) -> Broker:
-        self.broker = super()._assemble(cluster_id, store, controller)
+    def _assemble(self, cluster_id: str, store: Store, metadata: ClusterMetadata) -> Broker:
+        self.broker = super()._assemble(cluster_id, store, metadata)
         return self.broker
 
 
@@ -62,9 +62,7 @@ class Brokers:
         server = ObservedServer(config, world)
         await server.start()
         self.running[broker_id] = server
-        await until(
-            lambda: all(broker_id in server.broker.controller.image.brokers for server in self.running.values())
-        )
+        await until(lambda: all(broker_id in server.broker.metadata.image.brokers for server in self.running.values()))
 
     async def stop(self, broker_id: int) -> None:
         server = self.running.pop(broker_id)
@@ -79,7 +77,7 @@ class Brokers:
 
     @property
     def image(self) -> ClusterImage:
-        return self.running[self.any].broker.controller.image
+        return self.running[self.any].broker.metadata.image
 
     def address(self, broker_id: int) -> Address:
         return self.running[broker_id].addresses[self.listener]
@@ -93,7 +91,7 @@ class Brokers:
         """Until every broker sees the partition as it should be."""
 
         def seen(server: ObservedServer) -> bool:
-            state = server.broker.controller.image.partition(topic, partition)
+            state = server.broker.metadata.image.partition(topic, partition)
             return state is not None and condition(state)
 
         try:
@@ -114,8 +112,8 @@ class Brokers:
 
     async def create(self, topic: str, *replicas: list[int], configs: Mapping[str, str] | None = None) -> None:
         """A topic with the replicas of each partition, which all brokers know when this returns."""
-        controller = self.running[self.any].broker.controller
-        await controller.create_topic(topic, assignment=dict(enumerate(replicas)), overrides=configs)
+        metadata = self.running[self.any].broker.metadata
+        await metadata.create_topic(topic, assignment=dict(enumerate(replicas)), overrides=configs)
         await self.state_becomes(lambda state: True, topic)
 
     async def produce(self, topic: str, count: int, partition: int = 0, size: int = 100) -> None:

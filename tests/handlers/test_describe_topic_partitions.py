@@ -27,7 +27,7 @@ async def describe(
 
 async def create_all(world: Running) -> None:
     for name, partitions in TOPICS.items():
-        await world.broker.controller.create_topic(name, partitions=partitions)
+        await world.broker.metadata.create_topic(name, partitions=partitions)
 
 
 def found(reply: DescribeTopicPartitionsResponse) -> list[tuple[str | None, ErrorCode, list[int]]]:

@@ -57,8 +57,8 @@ async def test_another_broker_on_every_interface_of_this_machine(tmp_path: Path)
     async with running(tmp_path, TWO_LISTENERS) as world:
         neighbour = BrokerZnode((Endpoint("INSIDE", "0.0.0.0", 9095, "PLAINTEXT"),), "r1", 0)
         elsewhere = BrokerZnode((Endpoint("INSIDE", "other.example", 9092, "PLAINTEXT"),), "r1", 0)
-        await world.broker.controller._store.commit([*register_broker(2, neighbour), *register_broker(3, elsewhere)])
-        await world.broker.controller.refresh()
+        await world.broker.metadata._store.commit([*register_broker(2, neighbour), *register_broker(3, elsewhere)])
+        await world.broker.metadata.refresh()
         reply = await world.call(MetadataRequest(topics=[]), 9, MetadataResponse, Address("198.51.100.7", 9092))
     found = {broker.node_id: (broker.host, broker.port) for broker in reply.brokers}
     assert found == {1: ("198.51.100.7", 9092), 2: ("198.51.100.7", 9095), 3: ("other.example", 9092)}

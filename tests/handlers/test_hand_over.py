@@ -78,7 +78,7 @@ async def test_who_follows_the_hints_always_gets_through(tmp_path: Path) -> None
 async def test_the_others_know_before_the_listeners_close(tmp_path: Path) -> None:
     async with brokers(tmp_path, 3) as cluster:
         await cluster.create("t", [1, 2, 3])
-        answers = cluster.running[2].broker.controller
+        answers = cluster.running[2].broker.metadata
         held = asyncio.Event()
         refresh = answers.refresh
 
@@ -89,7 +89,7 @@ async def test_the_others_know_before_the_listeners_close(tmp_path: Path) -> Non
         answers.refresh = slow  # type: ignore[method-assign]
         server = cluster.running[1]
         stopping = asyncio.ensure_future(server.stop())
-        await until(lambda: server.broker.controller.image.partition("t", 0).leader != 1)  # type: ignore[union-attr]
+        await until(lambda: server.broker.metadata.image.partition("t", 0).leader != 1)  # type: ignore[union-attr]
         request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
         told = await cluster.call(request, MetadataResponse, 1)
         assert told.topics[0].partitions[0].leader_id in (2, 3), "it is still there, and says who leads"

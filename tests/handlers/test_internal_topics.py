@@ -32,7 +32,7 @@ async def produce(world: Running, client_id: str | None) -> ErrorCode:
 @asynchronous
 async def test_producing_is_for_the_admin_client_alone(tmp_path: Path) -> None:
     async with running(tmp_path) as world:
-        await world.broker.controller.create_offsets_topic()
+        await world.broker.metadata.create_offsets_topic()
         offsets = world.broker.replicas.leader_of(GROUP_OFFSETS_TOPIC, 0)
         for client_id in (None, "", "test"):
             assert await produce(world, client_id) is ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -44,8 +44,8 @@ async def test_producing_is_for_the_admin_client_alone(tmp_path: Path) -> None:
 @asynchronous
 async def test_producing_by_id_is_no_way_around(tmp_path: Path) -> None:
     async with running(tmp_path) as world:
-        await world.broker.controller.create_offsets_topic()
-        topic_id = world.broker.controller.image.topics[GROUP_OFFSETS_TOPIC].topic_id
+        await world.broker.metadata.create_offsets_topic()
+        topic_id = world.broker.metadata.image.topics[GROUP_OFFSETS_TOPIC].topic_id
         data = TopicProduceData(topic_id=topic_id, partition_data=[PartitionProduceData(index=0, records=FORGED)])
         reply = await world.call(ProduceRequest(acks=1, topic_data=[data]), 13, ProduceResponse)
         assert reply.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -60,7 +60,7 @@ async def delete_records(world: Running, topic: str) -> ErrorCode:
 @asynchronous
 async def test_records_of_internal_topics_stay(tmp_path: Path) -> None:
     async with running(tmp_path) as world:
-        await world.broker.controller.create_offsets_topic()
+        await world.broker.metadata.create_offsets_topic()
         assert await delete_records(world, GROUP_OFFSETS_TOPIC) is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
@@ -75,5 +75,5 @@ async def test_records_of_internal_topics_stay(tmp_path: Path) -> None:
 @asynchronous
 async def test_records_of_compacted_topics_stay(policy: str, code: ErrorCode, tmp_path: Path) -> None:
     async with running(tmp_path) as world:
-        await world.broker.controller.create_topic("clicks", partitions=1, overrides={"cleanup.policy": policy})
+        await world.broker.metadata.create_topic("clicks", partitions=1, overrides={"cleanup.policy": policy})
         assert await delete_records(world, "clicks") is code

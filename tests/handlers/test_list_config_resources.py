@@ -22,9 +22,9 @@ async def resources(world: Running, *types: int) -> set[tuple[int, str]]:
 @asynchronous
 async def test_by_type(tmp_path: Path) -> None:
     async with running(tmp_path) as world:
-        await world.broker.controller.create_topic("clicks", partitions=1)
+        await world.broker.metadata.create_topic("clicks", partitions=1)
         group = Entity(EntityType.GROUP, "g")
-        await world.broker.controller.set_overrides(group, lambda _: {"consumer.session.timeout.ms": "50000"})
+        await world.broker.metadata.set_overrides(group, lambda _: {"consumer.session.timeout.ms": "50000"})
         this = str(world.broker.id)
         assert await resources(world, TOPIC) == {(TOPIC, "clicks")}
         assert await resources(world, BROKER, BROKER) == {(BROKER, this)}
@@ -38,7 +38,7 @@ async def test_by_type(tmp_path: Path) -> None:
 @asynchronous
 async def test_version_0_lists_client_metrics_only(tmp_path: Path) -> None:
     async with running(tmp_path) as world:
-        await world.broker.controller.create_topic("clicks", partitions=1)
+        await world.broker.metadata.create_topic("clicks", partitions=1)
         reply = await world.call(ListConfigResourcesRequest(), 0, ListConfigResourcesResponse)
         assert (reply.error_code, reply.config_resources) == (ErrorCode.NONE, [])
 

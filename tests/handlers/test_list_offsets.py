@@ -21,7 +21,7 @@ async def test_which_questions_a_version_may_ask(tmp_path: Path) -> None:
     partitions = [ListOffsetsPartition(partition_index=0, timestamp=timestamp) for timestamp in timestamps]
     request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="clicks", partitions=partitions)])
     async with running(tmp_path) as world:
-        await world.broker.controller.create_topic("clicks", partitions=1)
+        await world.broker.metadata.create_topic("clicks", partitions=1)
         for version in range(1, 12):
             reply = await world.call(request, version, ListOffsetsResponse)
             assert [ErrorCode(partition.error_code) for partition in reply.topics[0].partitions] == [

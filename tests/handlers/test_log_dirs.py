@@ -60,7 +60,7 @@ async def arrival(cluster: Brokers, path: Path) -> None:
 
 async def limit(cluster: Brokers, rate: int | None) -> None:
     values = {} if rate is None else {RATE: str(rate)}
-    await cluster.running[1].broker.controller.set_overrides(DEFAULT_BROKER, lambda _: values)
+    await cluster.running[1].broker.metadata.set_overrides(DEFAULT_BROKER, lambda _: values)
 
 
 @asynchronous
@@ -187,6 +187,6 @@ async def test_a_topic_that_is_deleted_moves_no_further(tmp_path: Path) -> None:
         cluster.running[1].broker.moves._rate.record(1)
         await move(cluster, there)
         await until(lambda: any(name.name.endswith("-future") for name in there.iterdir()))
-        await cluster.running[1].broker.controller.delete_topic("t")
+        await cluster.running[1].broker.metadata.delete_topic("t")
         await until(lambda: not any(name.name.endswith("-future") for name in there.iterdir()))
         assert not cluster.running[1].broker.moves._moves

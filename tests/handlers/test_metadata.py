@@ -38,7 +38,7 @@ async def test_bad_names_are_not_created(tmp_path: Path) -> None:
             *((name, ErrorCode.INVALID_TOPIC_EXCEPTION) for name in BAD_NAMES),
             ("good", ErrorCode.NONE),
         ]
-        assert set(world.broker.controller.image.topics) == {"good"}
+        assert set(world.broker.metadata.image.topics) == {"good"}
 
 
 @asynchronous
@@ -58,7 +58,7 @@ async def test_nothing_is_created_where_that_is_forbidden(by_client: bool, tmp_p
             ("clicks", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
             ("..", ErrorCode.INVALID_TOPIC_EXCEPTION),
         ]
-        assert world.broker.controller.image.topics == {}
+        assert world.broker.metadata.image.topics == {}
 
 
 @asynchronous
@@ -75,7 +75,7 @@ async def test_all_topics_and_none(tmp_path: Path) -> None:
 async def test_by_id(tmp_path: Path) -> None:
     async with running(tmp_path) as world:
         await ask(world, "clicks")
-        topic_id = world.broker.controller.image.topics["clicks"].topic_id
+        topic_id = world.broker.metadata.image.topics["clicks"].topic_id
         wanted = [
             MetadataRequestTopic(topic_id=topic_id, name=None),
             MetadataRequestTopic(topic_id=TopicId(b"i" * 16), name=None),
@@ -88,7 +88,7 @@ async def test_by_id(tmp_path: Path) -> None:
 async def test_a_topic_is_described_once(tmp_path: Path) -> None:
     async with running(tmp_path) as world:
         await ask(world, "clicks")
-        topic_id = world.broker.controller.image.topics["clicks"].topic_id
+        topic_id = world.broker.metadata.image.topics["clicks"].topic_id
         assert len((await ask(world, *["clicks"] * 10, "new", "new")).topics) == 2
         by_id = [MetadataRequestTopic(topic_id=topic_id, name=str(number)) for number in range(10)]
         assert len((await world.call(MetadataRequest(topics=by_id), 12, MetadataResponse)).topics) == 1

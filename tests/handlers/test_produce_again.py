@@ -231,8 +231,8 @@ async def test_a_topic_created_again_is_not_taken_for_the_old_one(tmp_path: Path
         connection = world.connect()
         for number in range(5):
             connection.push(sample.frame(number, ids))
-        await world.broker.controller.delete_topic("plain")
-        await world.broker.controller.create_topic("plain")
+        await world.broker.metadata.delete_topic("plain")
+        await world.broker.metadata.create_topic("plain")
         connection.push(sample.frame(5, ids))
         assert len(connection.frames()) == 6
         partition = world.broker.replicas.leader_of("plain", 0)

@@ -71,7 +71,7 @@ HELD = {"leader.replication.throttled.replicas": "*"}
 async def throttle(cluster: Brokers, rate: int | None, side: str = "leader") -> None:
     """Have all brokers replicate at this rate, where a topic wants it."""
     values = {} if rate is None else {f"{side}.replication.throttled.rate": str(rate)}
-    await cluster.running[cluster.any].broker.controller.set_overrides(DEFAULT_BROKER, lambda _: values)
+    await cluster.running[cluster.any].broker.metadata.set_overrides(DEFAULT_BROKER, lambda _: values)
     await until(lambda: all(_rate(server, side) == rate for server in cluster.running.values()))
 
 

@@ -129,7 +129,7 @@ async def test_no_room_for_the_epochs_is_no_failure_of_the_log(tmp_path: Path) -
     await settle()
     await syncing.world.background.finish_all()
     assert [type(error).__name__ for error in syncing.errors] == ["NoRoomError"]
-    assert not syncing.world.log.doubtful
+    assert not syncing.world.log.fsync_failed
     syncing.world.disk.repair()
     syncing.commit.sync()
     await settle()

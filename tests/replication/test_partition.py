@@ -124,15 +124,15 @@ async def test_a_failed_sync_takes_the_partition_offline(tmp_path: Path, caplog:
     await settle()
     await world.background.finish_one()
     world.disk.break_("sync", ".log")
-    doubtful = [world.partition.append(batch(b"doubtful")) for _ in range(3)]
+    fsync_failed = [world.partition.append(batch(b"doubtful")) for _ in range(3)]
     await settle()
     world.disk.during_sync = None
-    doubtful.append(world.partition.append(batch(b"queued behind the sync that fails")))
+    fsync_failed.append(world.partition.append(batch(b"queued behind the sync that fails")))
     await world.background.finish_one()
     world.disk.repair()
     await world.background.finish_all()
     assert acknowledged(durable)
-    assert {refusal(appended) for appended in doubtful} == {ErrorCode.KAFKA_STORAGE_ERROR}
+    assert {refusal(appended) for appended in fsync_failed} == {ErrorCode.KAFKA_STORAGE_ERROR}
     with expect(ErrorCode.KAFKA_STORAGE_ERROR):
         world.partition.append(batch())
     with expect(ErrorCode.KAFKA_STORAGE_ERROR):

@@ -190,7 +190,7 @@ async def test_work_that_has_begun_is_finished_without_its_client(tmp_path: Path
         topic = CreatableTopic(name="orphan", num_partitions=1, replication_factor=1)
         push_all(client, [(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 4)])
         client.close()
-        await until(lambda: "orphan" in world.broker.controller.image.topics)
+        await until(lambda: "orphan" in world.broker.metadata.image.topics)
 
 
 @asynchronous

@@ -205,8 +205,8 @@ def attack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attack]:
         stack = AsyncExitStack()
         world = runner.run(stack.enter_async_context(running(tmp_path_factory.mktemp("fuzz"), SETTINGS)))
         for name, overrides in TOPICS.items():
-            runner.run(world.broker.controller.create_topic(name, partitions=2, overrides=overrides))
-        runner.run(world.broker.controller.create_offsets_topic())
+            runner.run(world.broker.metadata.create_topic(name, partitions=2, overrides=overrides))
+        runner.run(world.broker.metadata.create_offsets_topic())
 
         def attack(data: bytes) -> bytes:
             answer = runner.run(attack_and_look(world, data))

@@ -65,8 +65,8 @@ def stored(world: Running, topic: str) -> bytes:
 async def test_a_batch_that_waits_for_its_verification_keeps_its_bytes(tmp_path: Path) -> None:
     """All connections receive into one buffer, and another request arrives before the answer of the coordinator."""
     async with running(tmp_path) as world:
-        await world.broker.controller.create_topic("a", partitions=1)
-        await world.broker.controller.create_topic("b", partitions=1)
+        await world.broker.metadata.create_topic("a", partitions=1)
+        await world.broker.metadata.create_topic("b", partitions=1)
         first, second = Producer(world, "first"), Producer(world, "second")
         await first.init()
         await second.init()
@@ -81,7 +81,7 @@ async def test_a_batch_that_waits_for_its_verification_keeps_its_bytes(tmp_path:
 @asynchronous
 async def test_batches_do_not_overtake_one_that_is_verified(tmp_path: Path) -> None:
     async with running(tmp_path) as world:
-        await world.broker.controller.create_topic("a", partitions=1)
+        await world.broker.metadata.create_topic("a", partitions=1)
         producer = Producer(world, "t")
         await producer.init()
         for number in range(5):

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec
 
 from ottla.config.broker import BrokerConfig
-from ottla.controller.controller import Controller
 from ottla.env.clock import Timer
 from ottla.env.network import Accept, Address, FileSlice, Listener, Part, Receiver
 from ottla.handlers.context import Broker
+from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.server.broker import BrokerServer, World
 from ottla.store.interface import Store
 from ottla.wire import codec
@@ -220,8 +220,8 @@ class _ObservedServer(BrokerServer):
 
     broker: Broker
 
-    def _assemble(self, cluster_id: str, store: Store, controller: Controller) -> Broker:
-        self.broker = super()._assemble(cluster_id, store, controller)
+    def _assemble(self, cluster_id: str, store: Store, metadata: ClusterMetadata) -> Broker:
+        self.broker = super()._assemble(cluster_id, store, metadata)
         return self.broker
 
 

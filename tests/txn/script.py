@@ -8,7 +8,7 @@ they are believed.
 from collections.abc import Callable
 from pathlib import Path
 
-from ottla.core.effects import CancelTimer, SetTimer
+from ottla.coordinator_core.effects import CancelTimer, SetTimer
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import Producer, TopicPartition
 from ottla.txn.commands import PROTOCOL_1, PROTOCOL_2
@@ -18,7 +18,7 @@ from ottla.txn.parameters import TxnParameters
 from ottla.txn.records import Record, TransactionRemoved, TransactionStored
 from ottla.txn.results import AddPartitionsResult, Result
 from ottla.txn.state import TransactionState
-from tests.txn.shell import WALL_START_MS, Shell
+from tests.txn.shard import WALL_START_MS, Shard
 from tests.txn.situations import parse_partitions
 
 TRACES = Path(__file__).with_name("traces")
@@ -40,8 +40,8 @@ def run(script: str) -> str:
 
 class Player:
     def __init__(self) -> None:
-        self.shell = Shell()
-        self.shell.trace = self._trace
+        self.shard = Shard()
+        self.shard.trace = self._trace
         self.lines: list[str] = []
 
     def play(self, command: str) -> list[str]:
@@ -58,10 +58,10 @@ class Player:
             "commit": lambda names, options: self._end(names, options, committed=True),
             "abort": lambda names, options: self._end(names, options, committed=False),
             "marker": self._marker,
-            "wait": lambda names, _: self.shell.wait(milliseconds(names[0])),
-            "expire": lambda _, __: self._perform(self.shell.core.expire(self.shell.now)),
-            "crash": lambda _, __: self.shell.crash(),
-            "unload": lambda _, __: self._perform(self.shell.core.unload(self.shell.now)),
+            "wait": lambda names, _: self.shard.wait(milliseconds(names[0])),
+            "expire": lambda _, __: self._perform(self.shard.core.expire(self.shard.now)),
+            "crash": lambda _, __: self.shard.crash(),
+            "unload": lambda _, __: self._perform(self.shard.core.unload(self.shard.now)),
             "fail-next-append": self._fail_next_append,
             "producer-ids": self._have_producer_ids,
             "describe": self._describe,
@@ -71,11 +71,11 @@ class Player:
         return ["  " + line for line in self.lines]
 
     def _perform(self, outcome: Outcome) -> None:
-        self.shell.perform(outcome)
+        self.shard.perform(outcome)
 
     def _set(self, _: list[str], options: dict[str, str]) -> None:
-        self.shell.parameters = TxnParameters(**{key: milliseconds(value) for key, value in options.items()})
-        self.shell.crash()
+        self.shard.parameters = TxnParameters(**{key: milliseconds(value) for key, value in options.items()})
+        self.shard.crash()
 
     def _stored(self, names: list[str], options: dict[str, str]) -> None:
         """A record that is already in the log, which is then loaded."""
@@ -86,43 +86,43 @@ class Player:
             producer_epoch=producer.producer_epoch,
             state=TransactionState(options["state"]),
             transaction_timeout_ms=60_000,
-            last_update_timestamp_ms=self.shell.now.wall_ms,
-            start_timestamp_ms=self.shell.now.wall_ms,
+            last_update_timestamp_ms=self.shard.now.wall_ms,
+            start_timestamp_ms=self.shard.now.wall_ms,
             partitions=frozenset(parse_partitions(names)),
             previous_producer_id=producer.producer_id,
             protocol=parse_protocol(options),
         )
-        self.shell.store(record)
+        self.shard.store(record)
 
     def _init(self, _: list[str], options: dict[str, str]) -> None:
         expected = parse_producer(options["as"]) if "as" in options else None
-        self.shell.init(options.get("id", ID), milliseconds(options.get("timeout", "60s")), expected)
+        self.shard.init(options.get("id", ID), milliseconds(options.get("timeout", "60s")), expected)
 
     def _add(self, names: list[str], options: dict[str, str]) -> None:
         partitions = parse_partitions(names[1:])
-        self.shell.add(options.get("id", ID), parse_producer(names[0]), partitions, parse_protocol(options))
+        self.shard.add(options.get("id", ID), parse_producer(names[0]), partitions, parse_protocol(options))
 
     def _verify(self, names: list[str], options: dict[str, str]) -> None:
-        errors = self.shell.verify(options.get("id", ID), parse_producer(names[0]), parse_partitions(names[1:]))
+        errors = self.shard.verify(options.get("id", ID), parse_producer(names[0]), parse_partitions(names[1:]))
         self.lines.append(" ".join(error.name for error in errors))
 
     def _end(self, names: list[str], options: dict[str, str], *, committed: bool) -> None:
-        self.shell.end(options.get("id", ID), parse_producer(names[0]), committed, parse_protocol(options))
+        self.shard.end(options.get("id", ID), parse_producer(names[0]), committed, parse_protocol(options))
 
     def _marker(self, names: list[str], _: dict[str, str]) -> None:
         """What the leaders say to the marker that was asked for last: `t-0:NONE`, or just `t-0` when it is written."""
         answers = [name.rsplit(":", 1) if ":" in name else [name, "NONE"] for name in names]
         errors = {parse_partitions([name])[0]: ErrorCode[error] for name, error in answers}
-        self.shell.report(self._last_marker, errors)
+        self.shard.report(self._last_marker, errors)
 
     def _fail_next_append(self, names: list[str], _: dict[str, str]) -> None:
-        self.shell.next_append_error = ErrorCode[names[0]]
+        self.shard.next_append_error = ErrorCode[names[0]]
 
     def _have_producer_ids(self, names: list[str], _: dict[str, str]) -> None:
-        self.shell.has_producer_ids = names == ["on"]
+        self.shard.has_producer_ids = names == ["on"]
 
     def _describe(self, _: list[str], options: dict[str, str]) -> None:
-        found = self.shell.core.describe(options.get("id", ID))
+        found = self.shard.core.describe(options.get("id", ID))
         if found.error is not ErrorCode.NONE:
             self.lines.append(found.error.name)
             return
@@ -147,7 +147,7 @@ class Player:
             self.lines.append(error.code.name)
             return
         self.lines += [f"unknown state {state}" for state in wanted.unknown_states]
-        for it in self.shell.core.list_transactions(wanted, self.shell.now):
+        for it in self.shard.core.list_transactions(wanted, self.shard.now):
             self.lines.append(f"{it.transactional_id} {it.producer_id} {it.state}")
 
     def _trace(self, outcome: Outcome) -> None:
@@ -162,7 +162,7 @@ class Player:
     def _show_timer(self, timer: SetTimer[TimerKey] | CancelTimer[TimerKey]) -> str:
         name = f"timer {timer.key.kind.value} {timer.key.transactional_id}"
         return (
-            f"{name} in {seconds(timer.at_ms - self.shell.steady_ms)}" if isinstance(timer, SetTimer) else f"{name} off"
+            f"{name} in {seconds(timer.at_ms - self.shard.steady_ms)}" if isinstance(timer, SetTimer) else f"{name} off"
         )
 
 

@@ -9,13 +9,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.errors import ErrorCode
 from ottla.model import Producer, TopicPartition
 from ottla.txn.commands import PROTOCOL_1, PROTOCOL_2
-from ottla.txn.coordinator import TxnCore
+from ottla.txn.core import TxnCore
 from ottla.txn.effects import Marker, Outcome, TimerKey, TimerKind
 from ottla.txn.parameters import TxnParameters
 from ottla.txn.records import TransactionStored
 from ottla.txn.results import EndTxnResult, InitProducerIdResult
 from ottla.txn.state import COMPLETE_COMMIT, ONGOING
-from tests.txn.shell import WALL_START_MS, Shell
+from tests.txn.shard import WALL_START_MS, Shard
 
 DAY_MS = 86_400_000
 OLD = "old"
@@ -77,7 +77,7 @@ class Leader:
 class Interleavings(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
-        self.shell = Shell(TxnParameters(transactional_id_expiration_ms=DAY_MS))
+        self.shard = Shard(TxnParameters(transactional_id_expiration_ms=DAY_MS))
         self.leaders = {partition: Leader() for partition in PARTITIONS}
         self.producers: dict[str, list[Producer]] = {transactional_id: [] for transactional_id in IDS}
         self.numbers = dict.fromkeys(IDS, 0)
@@ -85,9 +85,9 @@ class Interleavings(RuleBasedStateMachine):
         self.decided: dict[Begun, bool] = {}
         self.acknowledged: dict[Begun, bool] = {}
         self.late: list[tuple[Marker, TopicPartition]] = []
-        self.shell.trace = self.watch
+        self.shard.trace = self.watch
         used_up = TransactionStored(OLD, 500, 32_764, COMPLETE_COMMIT, 60_000, WALL_START_MS, WALL_START_MS)
-        self.shell.store(used_up._replace(previous_producer_id=500))
+        self.shard.store(used_up._replace(previous_producer_id=500))
         self.producers[OLD].append(Producer(500, 32_764))
 
     def watch(self, outcome: Outcome) -> None:
@@ -113,19 +113,19 @@ class Interleavings(RuleBasedStateMachine):
     @rule(transactional_id=ids, age=ages, goes_on=st.booleans(), timeout_ms=st.sampled_from([1_000, 60_000]))
     def init(self, transactional_id: str, age: int, goes_on: bool, timeout_ms: int) -> None:
         expected = self.producer(transactional_id, age) if goes_on else None
-        result = self.shell.replies.get(self.shell.init(transactional_id, timeout_ms, expected))
+        result = self.shard.replies.get(self.shard.init(transactional_id, timeout_ms, expected))
         if isinstance(result, InitProducerIdResult) and result.error is ErrorCode.NONE:
             self.producers[transactional_id].append(Producer(result.producer_id, result.producer_epoch))
 
     @rule(transactional_id=ids, age=ages, where=st.sets(partitions), protocol=protocols)
     def add(self, transactional_id: str, age: int, where: set[TopicPartition], protocol: int) -> None:
-        self.shell.add(transactional_id, self.producer(transactional_id, age), sorted(where), protocol)
+        self.shard.add(transactional_id, self.producer(transactional_id, age), sorted(where), protocol)
 
     @rule(transactional_id=ids, age=ages, where=partitions)
     def produce(self, transactional_id: str, age: int, where: TopicPartition) -> None:
         producer = self.producer(transactional_id, age)
-        if self.shell.verify(transactional_id, producer, [where]) == (ErrorCode.NONE,):
-            assert self.shell.core.transactions[transactional_id].state is ONGOING
+        if self.shard.verify(transactional_id, producer, [where]) == (ErrorCode.NONE,):
+            assert self.shard.core.transactions[transactional_id].state is ONGOING
             self.leaders[where].append(producer, self.current(transactional_id))
 
     @rule(transactional_id=ids, protocol=protocols, writes=st.sets(partitions, min_size=1))
@@ -137,8 +137,8 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(transactional_id=ids, age=ages, committed=st.booleans(), protocol=protocols)
     def end(self, transactional_id: str, age: int, committed: bool, protocol: int) -> None:
-        token = self.shell.end(transactional_id, self.producer(transactional_id, age), committed, protocol)
-        result = self.shell.replies.get(token)
+        token = self.shard.end(transactional_id, self.producer(transactional_id, age), committed, protocol)
+        result = self.shard.replies.get(token)
         if isinstance(result, EndTxnResult) and result.error is ErrorCode.NONE:
             transaction = self.current(transactional_id)
             if transaction in self.decided:
@@ -155,21 +155,21 @@ class Interleavings(RuleBasedStateMachine):
         self.write(transactional_id, protocol, writes)
         self.end(transactional_id, 0, committed, protocol)
 
-    @precondition(lambda self: self.shell.pending)
+    @precondition(lambda self: self.shard.pending)
     @rule(pick=picks, trouble=st.sampled_from(["", "", "", "before", "after"]))
     def leader_answers(self, pick: int, trouble: str) -> None:
         """The marker is written; or not; or it is, and nobody hears of it."""
-        marker, partition = self.shell.pending[pick % len(self.shell.pending)]
+        marker, partition = self.shard.pending[pick % len(self.shard.pending)]
         if trouble == "before":
-            self.shell.report(marker, {partition: ErrorCode.NOT_LEADER_OR_FOLLOWER})
+            self.shard.report(marker, {partition: ErrorCode.NOT_LEADER_OR_FOLLOWER})
             return
         assert self.leaders[partition].mark(marker) is ErrorCode.NONE, "the coordinator in office is fenced"
-        self.shell.report(marker, {partition: ErrorCode.REQUEST_TIMED_OUT if trouble == "after" else ErrorCode.NONE})
+        self.shard.report(marker, {partition: ErrorCode.REQUEST_TIMED_OUT if trouble == "after" else ErrorCode.NONE})
 
-    @precondition(lambda self: self.shell.pending)
+    @precondition(lambda self: self.shard.pending)
     @rule()
     def leaders_answer(self) -> None:
-        while self.shell.pending:
+        while self.shard.pending:
             self.leader_answers(0, "")
 
     @precondition(lambda self: self.late)
@@ -177,35 +177,35 @@ class Interleavings(RuleBasedStateMachine):
     def marker_of_a_dead_coordinator_arrives(self, pick: int) -> None:
         marker, partition = self.late.pop(pick % len(self.late))
         error = self.leaders[partition].mark(marker)
-        self.shell.perform(self.shell.core.markers_written(marker, {partition: error}, self.shell.now))
+        self.shard.perform(self.shard.core.markers_written(marker, {partition: error}, self.shard.now))
 
     @rule(duration_ms=st.sampled_from([0, 100, 1_001, 60_001, 2 * DAY_MS, None]))
     def wait(self, duration_ms: int | None) -> None:
         """For some time, or for the next timer."""
         if duration_ms is not None:
-            self.shell.wait(duration_ms)
-        elif self.shell.timers:
-            self.shell.fire_next()
+            self.shard.wait(duration_ms)
+        elif self.shard.timers:
+            self.shard.fire_next()
 
     @rule(kind=st.sampled_from(["append", "append", "crash", "crash", "crash after append", "producer ids", "expiry"]))
     def trouble(self, kind: str) -> None:
         match kind:
             case "append":
-                self.shell.next_append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+                self.shard.next_append_error = ErrorCode.NOT_ENOUGH_REPLICAS
             case "crash":
-                self.late += self.shell.pending
-                self.shell.crash()
+                self.late += self.shard.pending
+                self.shard.crash()
             case "crash after append":
-                self.shell.dies_after_next_append = True
+                self.shard.dies_after_next_append = True
             case "producer ids":
-                self.shell.has_producer_ids = not self.shell.has_producer_ids
+                self.shard.has_producer_ids = not self.shard.has_producer_ids
             case "expiry":
-                self.shell.perform(self.shell.core.expire(self.shell.now))
+                self.shard.perform(self.shard.core.expire(self.shard.now))
 
     @invariant()
     def the_log_says_what_the_core_knows(self) -> None:
-        known = {it.stored._replace(last_producer_epoch=-1) for it in self.shell.core.transactions.values()}
-        assert {it.stored for it in reloaded(self.shell).transactions.values()} == known
+        known = {it.stored._replace(last_producer_epoch=-1) for it in self.shard.core.transactions.values()}
+        assert {it.stored for it in reloaded(self.shard).transactions.values()} == known
 
     @invariant()
     def a_transaction_ends_in_one_way_everywhere(self) -> None:
@@ -216,14 +216,14 @@ class Interleavings(RuleBasedStateMachine):
 
     @invariant()
     def something_always_moves_a_transaction_on(self) -> None:
-        timers = self.shell.timers
-        for transactional_id, transaction in self.shell.core.transactions.items():
+        timers = self.shard.timers
+        for transactional_id, transaction in self.shard.core.transactions.items():
             if transaction.state is ONGOING:
                 at_ms = timers[TimerKey(TimerKind.TIMEOUT, transactional_id)]
                 deadline_ms = transaction.times_out_at_ms - WALL_START_MS + 1
-                assert at_ms <= max(deadline_ms, self.shell.steady_ms + 100)
+                assert at_ms <= max(deadline_ms, self.shard.steady_ms + 100)
             if transaction.state.is_preparing:
-                asked = {it[1] for it in self.shell.pending if it[0].transactional_id == transactional_id}
+                asked = {it[1] for it in self.shard.pending if it[0].transactional_id == transactional_id}
                 assert transaction.unmarked <= asked | transaction.to_retry
                 waits = bool(transaction.to_retry) or not transaction.unmarked
                 assert not waits or TimerKey(TimerKind.MARKERS, transactional_id) in timers
@@ -232,15 +232,15 @@ class Interleavings(RuleBasedStateMachine):
         """Left alone, every transaction ends, and no partition keeps one open."""
         if not hasattr(self, "shell"):
             return
-        self.shell.next_append_error = None
-        self.shell.dies_after_next_append = False
-        self.shell.has_producer_ids = True
+        self.shard.next_append_error = None
+        self.shard.dies_after_next_append = False
+        self.shard.has_producer_ids = True
         for _ in range(200):
             self.leaders_answer()
-            if not self.shell.timers:
+            if not self.shard.timers:
                 break
-            self.shell.fire_next()
-        assert all(it.state.is_at_rest for it in self.shell.core.transactions.values())
+            self.shard.fire_next()
+        assert all(it.state.is_at_rest for it in self.shard.core.transactions.values())
         assert not any(leader.open for leader in self.leaders.values())
         self.a_transaction_ends_in_one_way_everywhere()
         for transaction, committed in self.acknowledged.items():
@@ -248,9 +248,9 @@ class Interleavings(RuleBasedStateMachine):
             assert ends <= {committed}
 
 
-def reloaded(shell: Shell) -> TxnCore:
-    core = TxnCore(shell.parameters, 0, lambda: None)
-    for record in shell.stored():
+def reloaded(shard: Shard) -> TxnCore:
+    core = TxnCore(shard.parameters, 0, lambda: None)
+    for record in shard.stored():
         core.replay(record)
     return core
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.core.transitions import IllegalTransitionError
+from ottla.coordinator_core.transitions import IllegalTransitionError
 from ottla.txn.state import (
     BY_CODE,
     COMPLETE_ABORT,

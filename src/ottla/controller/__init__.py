@@ -1,1 +1,1 @@
-"""Runs the pure decisions of `cluster` on the store, and mirrors the store into the image everybody reads."""
+"""The work of the elected controller, and how a broker gives up partitions when it stops or cannot write."""

@@ -1,329 +1,129 @@
-"""The cluster image of this broker, kept in step with the store, and the changes it makes to it.
+"""What nobody has to ask for: every broker wants the controller's seat when it is free, and whoever has it sees to it
+that partitions have leaders, that those which move arrive, and that leadership goes back to the preferred replicas.
 
-State is level-triggered: a change is written to the store, then read back like anybody else's. A decision whose
-compare-and-set fails was made on an old image, so it is made again on a new one.
+All of it is level-triggered: it looks at the cluster as it is, decides what should be different, and writes that if the
+cluster is still the one it looked at.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from ottla.cluster import topics
-from ottla.cluster.adoption import adopt_topics, begin_new_epochs
-from ottla.cluster.configs import replace_configs
-from ottla.cluster.elections import ElectionType, elect_leaders
-from ottla.cluster.failover import MAX_STATES_IN_COMMIT
-from ottla.cluster.image import IMAGE_PREFIXES, ClusterImage, Entity, TopicState
-from ottla.cluster.reassignment import Refusals, Targets, alter_reassignments
-from ottla.cluster.znodes import (
-    InvalidZnodeError,
-    PartitionStateZnode,
-    encode_partition_state,
-    partition_state_path,
-)
-from ottla.config.definition import ConfigError
-from ottla.config.topic import topic_config, validate_topic_overrides
-from ottla.errors import ErrorCode, KafkaError
-from ottla.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicId, TopicPartition
-from ottla.store.interface import Op, Set, Store, StoreConflictError, StoreError
+from ottla.cluster.elections import restore_preferred
+from ottla.cluster.failover import commits, lead_without, leave
+from ottla.cluster.image import NO_CONTROLLER
+from ottla.cluster.reassignment import complete_reassignments
+from ottla.metadata.membership import elect_self_controller
+from ottla.store.interface import StoreConflictError, StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from ottla.cluster.image import ClusterImage
     from ottla.config.broker import BrokerConfig
-    from ottla.store.interface import Watch
+    from ottla.env.clock import Clock, Timer
+    from ottla.metadata.cluster_metadata import ClusterMetadata
+    from ottla.store.interface import Op, Store
 
-log = logging.getLogger("ottla.controller")
+logger = logging.getLogger("ottla.controller")
 
-T = TypeVar("T")
-Decision = Callable[[ClusterImage], tuple[list[Op], T]]
-
-_ATTEMPTS = 10
+_TRY_AGAIN_SECONDS = 1.0
 
 
 class Controller:
-    def __init__(
-        self, broker_id: int, store: Store, config: BrokerConfig, random_bytes: Callable[[int], bytes]
-    ) -> None:
-        self.image = ClusterImage()
-        self.config = config
-        """In effect now: the static settings under the dynamic ones of the image."""
-        self.broker_id = broker_id
+    def __init__(self, broker_id: int, metadata: ClusterMetadata, store: Store, clock: Clock) -> None:
+        self._broker_id = broker_id
+        self._metadata = metadata
         self._store = store
-        self._random_bytes = random_bytes
-        self._listeners: list[Callable[[ClusterImage, BrokerConfig], None]] = []
-        self._deciding = asyncio.Lock()
-        self._watch: Watch | None = None
-        self._behind = False
-        self._following: asyncio.Task[None] | None = None
-        self._fenced = False
+        self._clock = clock
+        self._due = False
+        self._balance_due = False
+        self._balance_timer: Timer | None = None
+        self._working: asyncio.Task[None] | None = None
+        self._stopped = False
 
-    def subscribe(self, listener: Callable[[ClusterImage, BrokerConfig], None]) -> None:
-        """Call with every new image, and at once with the present one."""
-        self._listeners.append(listener)
-        listener(self._image_to_act_on(), self.config)
-
-    def fence(self) -> None:
-        """The cluster may have given this broker up: at once, nobody here acts as a leader any more."""
-        self._fenced = True
-        self.publish()
-
-    def unfence(self) -> None:
-        """This broker is a member again, and leads what the store says."""
-        self._fenced = False
-        self.publish()
-
-    def _image_to_act_on(self) -> ClusterImage:
-        return self.image.without_leader(self.broker_id) if self._fenced else self.image
-
-    def publish(self) -> None:
-        """Show everybody the image, again perhaps: it is the level that counts."""
-        image = self._image_to_act_on()
-        for listener in self._listeners:
-            listener(image, self.config)
-
-    async def start(self) -> None:
-        await self.refresh()
-        self._watch = self._store.watch(self._changed, *IMAGE_PREFIXES)
+    def start(self) -> None:
+        self._metadata.subscribe(self._apply)
+        self._schedule_balance()
 
     def stop(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-        if self._following is not None:
-            self._following.cancel()
+        self._stopped = True
+        if self._balance_timer is not None:
+            self._balance_timer.cancel()
+        if self._working is not None:
+            self._working.cancel()
 
-    def _changed(self) -> None:
-        self._behind = True
-        if self._following is None or self._following.done():
-            self._following = asyncio.ensure_future(self._follow())
+    def _apply(self, image: ClusterImage, config: BrokerConfig) -> None:
+        if image.controller_id in (NO_CONTROLLER, self._broker_id):
+            self._look()
 
-    async def _follow(self) -> None:
-        """A change may come while an earlier one is read, and too late to be part of it: then read once more."""
-        while self._behind:
-            self._behind = False
-            await self._refresh_quietly()
+    def _schedule_balance(self) -> None:
+        seconds = self._metadata.config.integer("leader.imbalance.check.interval.seconds")
+        self._balance_timer = self._clock.call_later(seconds, self._balance)
 
-    async def _refresh_quietly(self) -> None:
-        try:
-            await self.refresh()
-        except (StoreError, InvalidZnodeError) as error:
-            log.error("the cluster's state cannot be read, the last known one stays in force: %s", error)
+    def _balance(self) -> None:
+        self._schedule_balance()
+        enabled = self._metadata.config.boolean("auto.leader.rebalance.enable")
+        if enabled and self._metadata.image.controller_id == self._broker_id:
+            self._balance_due = True
+            self._look()
 
-    async def refresh(self) -> None:
-        changes = await self._store.read_changes(self.image.revision, *IMAGE_PREFIXES)
-        if changes.revision < self.image.revision or not (changes.nodes or changes.complete):
-            return
-        before, self.image = self.image, self.image.advanced(changes)
-        self._apply_dynamic_settings(before)
-        self.publish()
+    def _look(self) -> None:
+        self._due = True
+        if not self._stopped and (self._working is None or self._working.done()):
+            self._working = asyncio.ensure_future(self._work())
 
-    def _apply_dynamic_settings(self, before: ClusterImage) -> None:
-        mine, everyone = self.image.broker_config(self.broker_id), self.image.default_broker_config()
-        if mine is before.broker_config(self.broker_id) and everyone is before.default_broker_config():
-            return
-        self.config = self.config.with_dynamic(mine, everyone)
-        for warning in self.config.warnings:
-            log.warning(warning)
-
-    async def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int = topics.UNSET,
-        replication_factor: int = topics.UNSET,
-        assignment: Mapping[int, Sequence[int]] | None = None,
-        overrides: Mapping[str, str] | None = None,
-        validate_only: bool = False,
-    ) -> TopicState:
-        try:
-            validate_topic_overrides(overrides or {}, self.config)
-        except ConfigError as error:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
-        await self._meet_newcomers()
-
-        def decide(image: ClusterImage) -> tuple[list[Op], TopicState]:
-            return topics.create_topic(
-                image,
-                name,
-                partitions=partitions,
-                replication_factor=replication_factor,
-                assignment=assignment,
-                configs=overrides,
-                default_partitions=self.config.integer("num.partitions"),
-                default_replication_factor=self.config.integer("default.replication.factor"),
-                random_bytes=self._random_bytes,
-            )
-
-        return await self._decide(decide, commit=not validate_only)
-
-    async def create_topic_automatically(self, name: str) -> None:
-        """What `auto.create.topics.enable` does when a client asks for a topic that does not exist."""
-        if name == GROUP_OFFSETS_TOPIC:
-            await self.create_offsets_topic()
-        elif name == TRANSACTION_STATE_TOPIC:
-            await self.create_transaction_topic()
-        else:
-            await self.create_topic(name)
-
-    async def create_offsets_topic(self) -> None:
-        config = self.config
-        await self.create_topic(
-            GROUP_OFFSETS_TOPIC,
-            partitions=config.integer("offsets.topic.num.partitions"),
-            replication_factor=config.integer("offsets.topic.replication.factor"),
-            overrides={
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(config.integer("offsets.topic.segment.bytes")),
-            },
-        )
-
-    async def create_transaction_topic(self) -> None:
-        config = self.config
-        await self.create_topic(
-            TRANSACTION_STATE_TOPIC,
-            partitions=config.integer("transaction.state.log.num.partitions"),
-            replication_factor=config.integer("transaction.state.log.replication.factor"),
-            overrides={
-                "cleanup.policy": "compact",
-                "compression.type": "uncompressed",
-                "min.insync.replicas": str(config.integer("transaction.state.log.min.isr")),
-                "segment.bytes": str(config.integer("transaction.state.log.segment.bytes")),
-                "unclean.leader.election.enable": "false",
-            },
-        )
-
-    async def delete_topic(self, name: str) -> TopicState:
-        return await self._decide(lambda image: (topics.delete_topic(image, name), topics.find_topic(image, name)))
-
-    async def create_partitions(
-        self, name: str, count: int, assignment: Sequence[Sequence[int]] | None, *, validate_only: bool = False
-    ) -> TopicState:
-        await self._meet_newcomers()
-        return await self._decide(
-            lambda image: topics.create_partitions(image, name, count, assignment), commit=not validate_only
-        )
-
-    async def _meet_newcomers(self) -> None:
-        """A broker that has said that it is ready takes part in whatever is placed next. If the store is away, what is
-        known has to do."""
-        with contextlib.suppress(StoreError):
-            await self.refresh()
-
-    async def set_overrides(
-        self,
-        entity: Entity,
-        change: Callable[[Mapping[str, str]], Mapping[str, str]],
-        *,
-        validate_only: bool = False,
-    ) -> None:
-        """Replace the dynamic settings of an entity by what `change` makes of the present ones."""
-
-        def decide(image: ClusterImage) -> tuple[list[Op], None]:
-            return replace_configs(image, entity, change(image.config(entity))), None
-
-        await self._decide(decide, commit=not validate_only)
-
-    async def alter_isr(self, partition: TopicPartition, leader_epoch: int, isr: Sequence[int], version: int) -> None:
-        """What a leader asks for: other in-sync replicas, if nobody has changed the partition's state meanwhile."""
-        state = PartitionStateZnode(self.broker_id, leader_epoch, tuple(isr), self.image.controller_epoch)
-        write = Set(partition_state_path(*partition), encode_partition_state(state), version)
-        try:
-            await self._store.commit([write])
-        except StoreConflictError as error:
-            await self._refresh_quietly()
-            raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, str(error)) from error
-        except StoreError as error:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
-        await self._refresh_quietly()
-
-    async def elect_leaders(
-        self, partitions: Sequence[TopicPartition], election: ElectionType
-    ) -> dict[TopicPartition, KafkaError]:
-        """Give partitions new leaders; returns why some of them get none."""
-        refused: dict[TopicPartition, KafkaError] = {}
-        for start in range(0, len(partitions), MAX_STATES_IN_COMMIT):
-            refused |= await self._elect_some(partitions[start : start + MAX_STATES_IN_COMMIT], election)
-        return refused
-
-    async def _elect_some(
-        self, partitions: Sequence[TopicPartition], election: ElectionType
-    ) -> dict[TopicPartition, KafkaError]:
-        return await self._decide(lambda image: elect_leaders(image, partitions, election))
-
-    async def alter_reassignments(self, name: str, targets: Targets, *, allow_factor_change: bool) -> Refusals:
-        """Begin, change or cancel the moves of a topic's partitions; returns why some of them are refused."""
-        refused: Refusals = {}
-        await self._meet_newcomers()
-        partitions = list(targets)
-        for start in range(0, len(partitions), MAX_STATES_IN_COMMIT):
-            some = {partition: targets[partition] for partition in partitions[start : start + MAX_STATES_IN_COMMIT]}
-            refused |= await self._alter_some_reassignments(name, some, allow_factor_change)
-        return refused
-
-    async def _alter_some_reassignments(self, name: str, targets: Targets, allow_factor_change: bool) -> Refusals:
-        def decide(image: ClusterImage) -> tuple[list[Op], Refusals]:
-            return alter_reassignments(
-                image,
-                name,
-                targets,
-                allow_factor_change=allow_factor_change,
-                allows_unclean=self.allows_unclean(name),
-            )
-
-        return await self._decide(decide)
-
-    def allows_unclean(self, topic: str) -> bool:
-        """Whether a replica that is not in sync may lead the topic's partitions if there is no other."""
-        return topic_config(self.config, self.image.topic_config(topic)).unclean_leader_election_enable
-
-    async def adopt_topics(self, found: Mapping[str, tuple[TopicId, int, int]]) -> None:
-        """Take over the topics of logs that were there before the store was."""
-        if found:
-            log.info("the store is new; it learns %d topics from the logs", len(found))
-            await self._decide(lambda image: (adopt_topics(image, self.broker_id, found), None))
-
-    async def begin_new_epochs(self) -> None:
-        """Of all partitions that this broker leads, as many at a time as any store takes in one commit."""
-        led = [
-            TopicPartition(topic.name, state.partition)
-            for topic in self.image.topics.values()
-            for state in topic.partitions
-            if state.leader == self.broker_id
-        ]
-        for start in range(0, len(led), MAX_STATES_IN_COMMIT):
-            await self._begin_new_epochs(led[start : start + MAX_STATES_IN_COMMIT])
-
-    async def _begin_new_epochs(self, partitions: Sequence[TopicPartition]) -> None:
-        await self._decide(lambda image: (begin_new_epochs(image, self.broker_id, partitions), None))
-
-    async def _decide(self, decision: Decision[T], *, commit: bool = True) -> T:
-        """Decide on the image and write the decision; on the way out this broker has already acted on it."""
-        async with self._deciding:
+    async def _work(self) -> None:
+        while self._due:
+            self._due = False
             try:
-                return await self._decide_until_it_fits(decision, commit)
-            except StoreConflictError as error:
-                text = "the cluster changed too often to make this change; try again"
-                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from error
+                if self._metadata.image.controller_id == NO_CONTROLLER:
+                    await elect_self_controller(self._metadata, self._store, self._broker_id, self._clock)
+                if self._metadata.image.controller_id == self._broker_id:
+                    await self._look_after_cluster()
             except StoreError as error:
-                log.error("the store refused a change: %s", error)
-                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+                logger.error("the cluster cannot be looked after, which will be tried again: %s", error)
+                self._clock.call_later(_TRY_AGAIN_SECONDS, self._look)
 
-    async def _decide_until_it_fits(self, decision: Decision[T], commit: bool) -> T:
-        attempts = 0
+    async def _look_after_cluster(self) -> None:
+        await self.elect_leaders()
+        await self._write_until_stable(complete_reassignments, "reassignments were completed")
+        if self._balance_due:
+            self._balance_due = False
+            await self._write_until_stable(_balance_leaders, "preferred leaders were restored")
+
+    async def leave_in_sync(self) -> None:
+        """Have this broker counted as in sync nowhere that others are. Raises StoreError."""
+        await self._write_until_stable(
+            lambda image: commits(image, leave(image, self._broker_id)), "this broker is in sync with nobody"
+        )
+
+    async def elect_leaders(self, stopping: Collection[int] = ()) -> None:
+        """Have every partition led that can be; with `stopping`, by others than these brokers. Raises StoreError."""
+
+        def decide(image: ClusterImage) -> Iterable[list[Op]]:
+            return commits(image, lead_without(image, self._metadata.allows_unclean, stopping))
+
+        await self._write_until_stable(decide, "partitions have other leaders or other in-sync replicas")
+
+    async def _write_until_stable(self, decide: Callable[[ClusterImage], Iterable[list[Op]]], what: str) -> None:
+        """Decide and write until there is nothing left to decide."""
         while True:
-            ops, result = decision(self.image)
-            if not commit or not ops:
-                return result
             try:
-                await self._store.commit(ops)
+                written = 0
+                for ops in decide(self._metadata.image):
+                    await self._store.commit(ops)
+                    written += 1
+                if not written:
+                    return
             except StoreConflictError:
-                attempts += 1
-                if attempts == _ATTEMPTS:
-                    raise
-                await self.refresh()
+                logger.debug("the cluster changed while it was looked after; looking again")
             else:
-                await self.refresh()
-                return result
+                logger.info("%s", what)
+            await self._metadata.refresh()
+
+
+def _balance_leaders(image: ClusterImage) -> Iterable[list[Op]]:
+    return commits(image, restore_preferred(image))

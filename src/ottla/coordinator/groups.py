@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from ottla.coordinator.journal import PartitionJournal, decode_batch
-from ottla.coordinator.shell import Shell
-from ottla.coordinator.shells import Shells
+from ottla.coordinator.shard import Shard
+from ottla.coordinator.shards import Shards
 from ottla.coordinator.store_offsets import StoreJournal, read_offsets
 from ottla.errors import ErrorCode, KafkaError
-from ottla.groups.coordinator import GroupCore
+from ottla.groups.core import GroupCore
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import decode, encode
 from ottla.model import GROUP_OFFSETS_TOPIC, NO_SEQUENCE, ZERO_TOPIC_ID, TopicPartition
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from ottla.cluster.image import ClusterImage, TopicState
     from ottla.config.broker import BrokerConfig
-    from ottla.controller.controller import Controller
     from ottla.coordinator.journal import Journal
     from ottla.env.clock import Clock, Timer
     from ottla.groups.commands import Commit, Join, LeavingMember, Sync, TxnCommit
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
         SyncResult,
     )
     from ottla.log.verification import VerificationGuard
+    from ottla.metadata.cluster_metadata import ClusterMetadata
     from ottla.model import TopicId
     from ottla.records.control import EndTransactionMarker
     from ottla.records.header import BatchHeader
@@ -55,31 +55,31 @@ if TYPE_CHECKING:
 class GroupCoordinator:
     def __init__(
         self,
-        controller: Controller,
+        metadata: ClusterMetadata,
         replicas: Replicas,
         store: Store,
         clock: Clock,
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        self._controller = controller
+        self._metadata = metadata
         self._store = store
         self._clock = clock
         self._random_bytes = random_bytes
-        self._shells = Shells(
-            GROUP_OFFSETS_TOPIC, controller, replicas, clock, new_shell=self._new_shell, load=self._load
+        self._shards = Shards(
+            GROUP_OFFSETS_TOPIC, metadata, replicas, clock, new_shard=self._new_shard, load=self._load
         )
         self._topics: Mapping[str, TopicState] = {}
         self._expiry: Timer | None = None
 
     def start(self) -> None:
         """Follow the cluster image from now on. The replicas must have followed it before."""
-        self._controller.subscribe(self._apply)
+        self._metadata.subscribe(self._apply)
         self._schedule_expiry()
 
     def stop(self) -> None:
         if self._expiry is not None:
             self._expiry.cancel()
-        self._shells.stop()
+        self._shards.stop()
 
     # Following the cluster
 
@@ -87,110 +87,110 @@ class GroupCoordinator:
         before, self._topics = self._topics, image.topics
         if before is image.topics:
             return
-        self._shells.apply(image, config)
+        self._shards.apply(image, config)
         gone = {
             name: topic.topic_id
             for name, topic in before.items()
             if name not in image.topics or image.topics[name].topic_id != topic.topic_id
         }
         if gone:
-            for shell in self._shells.loaded():
-                shell.perform_all(partial(shell.core.on_topics_deleted, gone))
+            for shard in self._shards.loaded():
+                shard.perform_all(partial(shard.core.on_topics_deleted, gone))
 
-    def _new_shell(self, partition: Partition, config: BrokerConfig) -> Shell[GroupCore]:
+    def _new_shard(self, partition: Partition, config: BrokerConfig) -> Shard[GroupCore]:
         core = GroupCore(_parameters(config), self._new_uuid)
         codec = Codec(config.integer("offsets.topic.compression.codec"))
         own = PartitionJournal(partition, self._clock, encode, codec)
         journal: Journal[Outcome] = StoreJournal(self._store, own) if _offsets_in_store(config) else GroupJournal(own)
-        return Shell(partition, core, journal, self._clock, partial(_replay, core, partition))
+        return Shard(partition, core, journal, self._clock, partial(_replay, core, partition))
 
     def _new_uuid(self) -> str:
         return str(uuid.UUID(bytes=self._random_bytes(16), version=4))
 
-    async def _load(self, shell: Shell[GroupCore], config: BrokerConfig) -> None:
+    async def _load(self, shard: Shard[GroupCore], config: BrokerConfig) -> None:
         stored: list[OffsetCommitted] = []
         if _offsets_in_store(config):
-            index = shell.partition.topic_partition.partition
+            index = shard.partition.topic_partition.partition
             every = await read_offsets(self._store, self._clock.time_ms())
-            stored = [record for record in every if self._shells.partition_of(record.group) == index]
-        await shell.load(stored)
-        if shell.loaded:
-            self._forget_missing_topics(shell)
+            stored = [record for record in every if self._shards.partition_of(record.group) == index]
+        await shard.load(stored)
+        if shard.loaded:
+            self._forget_missing_topics(shard)
 
-    def _forget_missing_topics(self, shell: Shell[GroupCore]) -> None:
+    def _forget_missing_topics(self, shard: Shard[GroupCore]) -> None:
         """A topic may have been deleted while its offsets were not loaded, or just before a crash."""
         gone: dict[str, TopicId] = {}
-        for group in shell.core.groups.values():
+        for group in shard.core.groups.values():
             for committed in (*group.offsets, *group.offsets.pending()):
                 topic = self._topics.get(committed.topic)
                 if topic is None or committed.topic_id not in (ZERO_TOPIC_ID, topic.topic_id):
                     gone[committed.topic] = committed.topic_id
         if gone:
-            shell.perform_all(lambda: shell.core.on_topics_deleted(gone))
+            shard.perform_all(lambda: shard.core.on_topics_deleted(gone))
 
     def _schedule_expiry(self) -> None:
-        interval = self._controller.config.integer("offsets.retention.check.interval.ms") / 1000
+        interval = self._metadata.config.integer("offsets.retention.check.interval.ms") / 1000
         self._expiry = self._clock.call_later(interval, self._expire)
 
     def _expire(self) -> None:
-        for shell in self._shells.loaded():
-            shell.perform_all(partial(shell.core.expire_offsets, shell.now()))
+        for shard in self._shards.loaded():
+            shard.perform_all(partial(shard.core.expire_offsets, shard.now()))
         self._schedule_expiry()
 
     async def locate(self, group_id: str) -> int:
         """The broker that coordinates a group. The offsets topic is created for the very first one."""
-        return await self._shells.locate(group_id, self._controller.create_offsets_topic)
+        return await self._shards.locate(group_id, self._metadata.create_offsets_topic)
 
     def partition_of(self, group_id: str) -> TopicPartition:
         """Where the offsets of a group are. Raises KafkaError while there is no such place."""
-        return TopicPartition(GROUP_OFFSETS_TOPIC, self._shells.partition_of(group_id))
+        return TopicPartition(GROUP_OFFSETS_TOPIC, self._shards.partition_of(group_id))
 
     # Commands
 
     async def join(self, join: Join) -> JoinResult:
-        result = await self._shells.run(join.group_id, lambda core, token, now: core.join(token, join, now))
+        result = await self._shards.run(join.group_id, lambda core, token, now: core.join(token, join, now))
         return cast("JoinResult", result)
 
     async def sync(self, sync: Sync) -> SyncResult:
-        result = await self._shells.run(sync.group_id, lambda core, token, now: core.sync(token, sync, now))
+        result = await self._shards.run(sync.group_id, lambda core, token, now: core.sync(token, sync, now))
         return cast("SyncResult", result)
 
     async def leave(self, group_id: str, members: Sequence[LeavingMember]) -> LeaveResult:
-        result = await self._shells.run(group_id, lambda core, token, now: core.leave(token, group_id, members, now))
+        result = await self._shards.run(group_id, lambda core, token, now: core.leave(token, group_id, members, now))
         return cast("LeaveResult", result)
 
     def heartbeat(self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int) -> ErrorCode:
-        shell = self._shells.find(group_id)
-        return shell.core.heartbeat(group_id, member_id, group_instance_id, generation_id, shell.now())
+        shard = self._shards.find(group_id)
+        return shard.core.heartbeat(group_id, member_id, group_instance_id, generation_id, shard.now())
 
     async def commit(self, commit: Commit) -> CommitResult:
-        result = await self._shells.run(
+        result = await self._shards.run(
             commit.group_id, lambda core, token, now: core.commit_offsets(token, commit, now)
         )
         return cast("CommitResult", result)
 
     def begin_verification(self, commit: TxnCommit, *, supports_epoch_bump: bool) -> VerificationGuard | None:
         """Before `commit_txn`: what `Partition.begin_verification` says of the group's partition. Raises KafkaError."""
-        partition = self._shells.find(commit.group_id).partition
+        partition = self._shards.find(commit.group_id).partition
         return partition.begin_verification(commit.producer, NO_SEQUENCE, supports_epoch_bump=supports_epoch_bump)
 
     async def commit_txn(self, commit: TxnCommit, guard: VerificationGuard | None) -> CommitResult:
         """Commit offsets in a transaction, whose coordinator knows of the group's partition if there is a guard."""
-        shell = self._shells.find(commit.group_id)
-        result = await shell.run(
+        shard = self._shards.find(commit.group_id)
+        result = await shard.run(
             lambda core, token, now: core.commit_txn_offsets(token, commit, now),
             Admission(guard, from_coordinator=True),
         )
         return cast("CommitResult", result)
 
     async def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> DeleteOffsetsResult:
-        result = await self._shells.run(
+        result = await self._shards.run(
             group_id, lambda core, token, _: core.delete_offsets(token, group_id, partitions)
         )
         return cast("DeleteOffsetsResult", result)
 
     async def delete(self, group_id: str) -> ErrorCode:
-        result = await self._shells.run(group_id, lambda core, token, _: core.delete_groups(token, [group_id]))
+        result = await self._shards.run(group_id, lambda core, token, _: core.delete_groups(token, [group_id]))
         return cast("DeleteGroupsResult", result).errors[0]
 
     def end_transaction(
@@ -198,26 +198,26 @@ class GroupCoordinator:
     ) -> asyncio.Future[None] | None:
         """Write the end of a transaction into a partition of `__consumer_offsets`: its offsets count now, or never."""
         try:
-            shell = self._shells.at(index)
+            shard = self._shards.at(index)
         except KafkaError as error:
             # What a coordinator of transactions takes as a reason to try again, here or at another broker.
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message) from error
-        wait = shell.partition.append_marker(marker, transaction_version)
-        shell.core.replay_end_txn(marker.producer_id, committed=marker.committed)
-        shell.follow(wait)
+        wait = shard.partition.append_marker(marker, transaction_version)
+        shard.core.replay_end_txn(marker.producer_id, committed=marker.committed)
+        shard.follow(wait)
         return wait
 
     # Questions
 
     def committed(self, group_id: str) -> GroupOffsets:
-        shell = self._shells.find(group_id)
-        return GroupOffsets(shell.core, group_id, shell.uncommitted)
+        shard = self._shards.find(group_id)
+        return GroupOffsets(shard.core, group_id, shard.uncommitted)
 
     def describe(self, group_id: str) -> DescribedGroup:
-        return self._shells.find(group_id).core.describe(group_id)
+        return self._shards.find(group_id).core.describe(group_id)
 
     def list(self, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
-        return [group for shell in self._shells.all() for group in shell.core.list_groups(states, types)]
+        return [group for shard in self._shards.all() for group in shard.core.list_groups(states, types)]
 
 
 class GroupOffsets:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ottla.records.format import Codec
     from ottla.replication.partition import Admission, Partition
 
-log = logging.getLogger("ottla.coordinator")
+logger = logging.getLogger("ottla.coordinator")
 
 RecordT = TypeVar("RecordT")
 OutcomeT = TypeVar("OutcomeT", contravariant=True)
@@ -65,7 +65,9 @@ def decode_batch(
         try:
             decoded = None if record.key is None else decode(record.key, record.value)
         except (ValueError, struct.error) as error:
-            log.error("%s: the record at offset %d cannot be read and is passed over: %s", source, record.offset, error)
+            logger.error(
+                "%s: the record at offset %d cannot be read and is passed over: %s", source, record.offset, error
+            )
         else:
             if decoded is not None:
                 yield decoded

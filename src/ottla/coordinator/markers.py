@@ -19,9 +19,9 @@ from ottla.wire.api.write_txn_markers import (
 )
 
 if TYPE_CHECKING:
-    from ottla.controller.controller import Controller
-    from ottla.controller.peers import Peers
     from ottla.coordinator.groups import GroupCoordinator
+    from ottla.metadata.cluster_metadata import ClusterMetadata
+    from ottla.metadata.peers import Peers
     from ottla.records.control import EndTransactionMarker
     from ottla.replication.replicas import Replicas
 
@@ -30,8 +30,8 @@ Report = Callable[[TopicPartition, ErrorCode], None]
 
 
 class Markers:
-    def __init__(self, controller: Controller, replicas: Replicas, groups: GroupCoordinator, peers: Peers) -> None:
-        self._controller = controller
+    def __init__(self, metadata: ClusterMetadata, replicas: Replicas, groups: GroupCoordinator, peers: Peers) -> None:
+        self._metadata = metadata
         self._replicas = replicas
         self._groups = groups
         self._peers = peers
@@ -51,14 +51,14 @@ class Markers:
         """Write wherever the leaders are."""
         by_leader: dict[int, list[TopicPartition]] = {}
         for partition in partitions:
-            state = self._controller.image.partition(*partition)
+            state = self._metadata.image.partition(*partition)
             if state is None:
                 report(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             elif state.leader == NO_LEADER:
                 report(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             else:
                 by_leader.setdefault(state.leader, []).append(partition)
-        self.write_here(marker, transaction_version, by_leader.pop(self._controller.broker_id, ()), report)
+        self.write_here(marker, transaction_version, by_leader.pop(self._metadata.broker_id, ()), report)
         for leader, led in by_leader.items():
             task = asyncio.ensure_future(self._send(leader, marker, transaction_version, led, report))
             self._sending.add(task)

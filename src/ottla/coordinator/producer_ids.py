@@ -14,7 +14,7 @@ from ottla.store.interface import StoreConflictError, StoreError
 if TYPE_CHECKING:
     from ottla.store.interface import Store
 
-log = logging.getLogger("ottla.coordinator")
+logger = logging.getLogger("ottla.coordinator")
 
 
 class ProducerIds:
@@ -61,7 +61,7 @@ class ProducerIds:
         try:
             await self.fill()
         except KafkaError as error:
-            log.error("no producer ids can be had from the store: %s", error)
+            logger.error("no producer ids can be had from the store: %s", error)
 
     async def _take_block(self) -> None:
         node = await self._store.get(PRODUCER_ID_BLOCK)

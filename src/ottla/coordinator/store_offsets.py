@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ottla.replication.partition import Admission
     from ottla.store.interface import Store
 
-log = logging.getLogger("ottla.coordinator")
+logger = logging.getLogger("ottla.coordinator")
 
 
 class StoreJournal:
@@ -76,7 +76,7 @@ async def read_offsets(store: Store, now_ms: int) -> list[OffsetCommitted]:
                 try:
                     name, offset = znodes.decode_name(group), znodes.decode_offset(node.data)
                 except znodes.InvalidZnodeError as error:
-                    log.error("%s is passed over: %s", path, error)
+                    logger.error("%s is passed over: %s", path, error)
                 else:
                     found.append(OffsetCommitted(name, topic, int(partition), offset, commit_timestamp_ms=now_ms))
     return found

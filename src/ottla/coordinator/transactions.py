@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, cast
 
 from ottla.client.failures import ClientError
 from ottla.coordinator.journal import PartitionJournal, decode_batch
-from ottla.coordinator.shell import Shell
-from ottla.coordinator.shells import Shells
+from ottla.coordinator.shard import Shard
+from ottla.coordinator.shards import Shards
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TRANSACTION_STATE_TOPIC
 from ottla.records.control import EndTransactionMarker
 from ottla.records.format import Codec
 from ottla.txn.commands import PROTOCOL_2, AddPartitions
-from ottla.txn.coordinator import TxnCore
+from ottla.txn.core import TxnCore
 from ottla.txn.parameters import TxnParameters
 from ottla.txn.records import decode, encode
 from ottla.wire.api.add_partitions_to_txn import (
@@ -29,11 +29,11 @@ from ottla.wire.api.add_partitions_to_txn import (
 if TYPE_CHECKING:
     from ottla.cluster.image import ClusterImage
     from ottla.config.broker import BrokerConfig
-    from ottla.controller.controller import Controller
-    from ottla.controller.peers import Peers
     from ottla.coordinator.markers import Markers
     from ottla.coordinator.producer_ids import ProducerIds
     from ottla.env.clock import Clock, Timer
+    from ottla.metadata.cluster_metadata import ClusterMetadata
+    from ottla.metadata.peers import Peers
     from ottla.model import Producer, TopicPartition
     from ottla.records.header import BatchHeader
     from ottla.replication.partition import Admission, Partition
@@ -54,90 +54,88 @@ if TYPE_CHECKING:
 class TransactionCoordinator:
     def __init__(
         self,
-        controller: Controller,
+        metadata: ClusterMetadata,
         replicas: Replicas,
         producer_ids: ProducerIds,
         markers: Markers,
         peers: Peers,
         clock: Clock,
     ) -> None:
-        self._controller = controller
+        self._metadata = metadata
         self._peers = peers
         self._producer_ids = producer_ids
         self._markers = markers
         self._clock = clock
-        self._shells = Shells(
-            TRANSACTION_STATE_TOPIC, controller, replicas, clock, new_shell=self._new_shell, load=_load
-        )
+        self._shards = Shards(TRANSACTION_STATE_TOPIC, metadata, replicas, clock, new_shard=self._new_shard, load=_load)
         self._expiry: Timer | None = None
 
     def start(self) -> None:
         """Follow the cluster image from now on. Replicas and groups must have followed it before."""
-        self._controller.subscribe(self._apply)
+        self._metadata.subscribe(self._apply)
         self._schedule_expiry()
 
     def stop(self) -> None:
         if self._expiry is not None:
             self._expiry.cancel()
-        self._shells.stop()
+        self._shards.stop()
 
     def _apply(self, image: ClusterImage, config: BrokerConfig) -> None:
-        self._shells.apply(image, config)
+        self._shards.apply(image, config)
 
-    def _new_shell(self, partition: Partition, config: BrokerConfig) -> Shell[TxnCore]:
+    def _new_shard(self, partition: Partition, config: BrokerConfig) -> Shard[TxnCore]:
         core = TxnCore(_parameters(config), partition.leader_epoch, self._producer_ids.take)
         journal = TxnJournal(PartitionJournal(partition, self._clock, encode, Codec.NONE))
-        shell: Shell[TxnCore]
+        shard: Shard[TxnCore]
 
         def committed(outcome: Outcome) -> None:
             for markers in outcome.markers:
-                self._write_markers(shell, markers)
+                self._write_markers(shard, markers)
 
-        shell = Shell(partition, core, journal, self._clock, partial(_replay, core, partition), committed=committed)
-        return shell
+        shard = Shard(partition, core, journal, self._clock, partial(_replay, core, partition), committed=committed)
+        return shard
 
-    def _write_markers(self, shell: Shell[TxnCore], wanted: WriteMarkers) -> None:
+    def _write_markers(self, shard: Shard[TxnCore], wanted: WriteMarkers) -> None:
         marker = wanted.marker
         self._markers.write(
             EndTransactionMarker(marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.committed),
             marker.protocol,
             wanted.partitions,
-            partial(_report, shell, marker),
+            partial(_report, shard, marker),
         )
 
     def _schedule_expiry(self) -> None:
-        interval = self._controller.config.integer("transaction.remove.expired.transaction.cleanup.interval.ms") / 1000
+        interval = self._metadata.config.integer("transaction.remove.expired.transaction.cleanup.interval.ms") / 1000
         self._expiry = self._clock.call_later(interval, self._expire)
 
     def _expire(self) -> None:
-        for shell in self._shells.loaded():
-            shell.perform_all(partial(shell.core.expire, shell.now()))
+        for shard in self._shards.loaded():
+            shard.perform_all(partial(shard.core.expire, shard.now()))
         self._schedule_expiry()
 
     async def locate(self, transactional_id: str) -> int:
         """The broker that coordinates an id. The topic of transactions is created for the very first one."""
-        return await self._shells.locate(transactional_id, self._controller.create_transaction_topic)
+        return await self._shards.locate(transactional_id, self._metadata.create_transaction_topic)
 
     # Commands
 
     async def init_producer_id(self, command: InitProducerId) -> InitProducerIdResult:
         await self._producer_ids.fill()
-        result = await self._shells.run(
+        result = await self._shards.run(
             command.transactional_id, lambda core, token, now: core.init_producer_id(token, command, now)
         )
         return cast("InitProducerIdResult", result)
 
     async def add_partitions(self, command: AddPartitions) -> AddPartitionsResult:
-        result = await self._shells.run(
+        result = await self._shards.run(
             command.transactional_id, lambda core, token, now: core.add_partitions(token, command, now)
         )
         return cast("AddPartitionsResult", result)
 
     def verify_partitions(self, command: AddPartitions) -> tuple[ErrorCode, ...]:
-        return self._shells.find(command.transactional_id).core.verify_partitions(command)
+        return self._shards.find(command.transactional_id).core.verify_partitions(command)
 
     async def end_txn(self, command: EndTxn) -> EndTxnResult:
-        result = await self._shells.run(
+        result = await self._shards.run(
             command.transactional_id, lambda core, token, now: core.end_txn(token, command, now)
         )
         return cast("EndTxnResult", result)
@@ -150,7 +148,7 @@ class TransactionCoordinator:
         Returns the refusals. The end of the transaction before may still be on its way into its partitions: as in
         Kafka, who wants to add waits for it a little, so that clients need not.
         """
-        config = self._controller.config
+        config = self._metadata.config
         pause = config.integer("add.partitions.to.txn.retry.backoff.ms") / 1000
         give_up = self._clock.monotonic() + config.integer("add.partitions.to.txn.retry.backoff.max.ms") / 1000
         command = AddPartitions(transactional_id, producer, partitions, PROTOCOL_2)
@@ -167,7 +165,7 @@ class TransactionCoordinator:
         """Ask the coordinator of a transaction, which may be another broker."""
         try:
             coordinator = await self.locate(command.transactional_id)
-            if coordinator != self._controller.broker_id:
+            if coordinator != self._metadata.broker_id:
                 return await self._ask_peer(coordinator, command, add)
             return (await self.add_partitions(command)).errors if add else self.verify_partitions(command)
         except KafkaError as error:
@@ -210,13 +208,13 @@ class TransactionCoordinator:
     # Questions
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
-        return self._shells.find(transactional_id).core.describe(transactional_id)
+        return self._shards.find(transactional_id).core.describe(transactional_id)
 
     def list(self, wanted: TransactionFilter) -> list[ListedTransaction]:
         return [
             transaction
-            for shell in self._shells.all()
-            for transaction in shell.core.list_transactions(wanted, shell.now())
+            for shard in self._shards.all()
+            for transaction in shard.core.list_transactions(wanted, shard.now())
         ]
 
 
@@ -228,8 +226,8 @@ class TxnJournal:
         return self._partition.append(outcome.records)
 
 
-async def _load(shell: Shell[TxnCore], config: BrokerConfig) -> None:
-    await shell.load()
+async def _load(shard: Shard[TxnCore], config: BrokerConfig) -> None:
+    await shard.load()
 
 
 def _replay(core: TxnCore, partition: Partition, header: BatchHeader, batch: memoryview) -> None:
@@ -239,11 +237,11 @@ def _replay(core: TxnCore, partition: Partition, header: BatchHeader, batch: mem
             core.replay(record)
 
 
-def _report(shell: Shell[TxnCore], marker: Marker, partition: TopicPartition, error: ErrorCode) -> None:
-    if shell.loaded:
+def _report(shard: Shard[TxnCore], marker: Marker, partition: TopicPartition, error: ErrorCode) -> None:
+    if shard.loaded:
         # A partition that has been deleted needs no marker any more.
         code = ErrorCode.NONE if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error
-        shell.perform(shell.core.markers_written(marker, {partition: code}, shell.now()))
+        shard.perform(shard.core.markers_written(marker, {partition: code}, shard.now()))
 
 
 def _parameters(config: BrokerConfig) -> TxnParameters:

@@ -3,8 +3,8 @@
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from ottla.core import effects
-from ottla.core.effects import Now
+from ottla.coordinator_core import effects
+from ottla.coordinator_core.effects import Now
 from ottla.groups.records import Record
 from ottla.groups.results import Result
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
-from ottla.core.effects import Now, Token
+from ottla.coordinator_core.effects import Now, Token
 from ottla.errors import ErrorCode
 from ottla.groups.commands import Protocol
 from ottla.groups.offsets import Offsets

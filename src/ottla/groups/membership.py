@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from ottla.core.effects import Now, Token, response_error
+from ottla.coordinator_core.effects import Now, Token, response_error
 from ottla.errors import ErrorCode
 from ottla.groups.commands import UNKNOWN_MEMBER, Join, LeavingMember, Sync
 from ottla.groups.effects import Outcome

@@ -4,7 +4,7 @@ Each method changes what is kept in memory only and puts everything else into an
 empty by the replay of the record that says so, never here.
 """
 
-from ottla.core.effects import Now
+from ottla.coordinator_core.effects import Now
 from ottla.errors import ErrorCode
 from ottla.groups.commands import UNKNOWN_MEMBER
 from ottla.groups.effects import Outcome, TimerKey, TimerKind

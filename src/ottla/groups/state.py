@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from ottla.core.transitions import Transitions
+from ottla.coordinator_core.transitions import Transitions
 
 
 class GroupState(Enum):

@@ -68,7 +68,7 @@ def _unfit(broker: Broker, context: Context, partitions: Sequence[TopicPartition
     for topic, index in partitions:
         if context.api_version < _FROM_BROKERS and topic in INTERNAL_TOPICS:
             errors.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        elif broker.controller.image.partition(topic, index) is None:
+        elif broker.metadata.image.partition(topic, index) is None:
             errors.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
             errors.append(ErrorCode.NONE)

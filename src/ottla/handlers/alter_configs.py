@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.config.alter import apply_full
 from ottla.errors import ErrorCode
 from ottla.handlers.config_entities import alter
-from ottla.handlers.turns import in_turns
+from ottla.handlers.yielding import yielding
 from ottla.wire.api.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -23,7 +23,7 @@ async def handle(broker: Broker, context: Context, request: AlterConfigsRequest)
     return AlterConfigsResponse(
         responses=[
             await _alter(broker, resource, request.validate_only)
-            async for resource in in_turns(broker.clock, request.resources)
+            async for resource in yielding(broker.clock, request.resources)
         ]
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.handlers.turns import in_turns
+from ottla.handlers.yielding import yielding
 from ottla.wire.api.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -24,14 +24,14 @@ async def handle(
     allowed = request.allow_replication_factor_change
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=allowed,
-        responses=[await _alter(broker, topic, allowed) async for topic in in_turns(broker.clock, request.topics)],
+        responses=[await _alter(broker, topic, allowed) async for topic in yielding(broker.clock, request.topics)],
     )
 
 
 async def _alter(broker: Broker, topic: ReassignableTopic, allow_factor_change: bool) -> ReassignableTopicResponse:
     targets = {partition.partition_index: partition.replicas for partition in topic.partitions}
     try:
-        refused = await broker.controller.alter_reassignments(
+        refused = await broker.metadata.alter_reassignments(
             topic.name, targets, allow_factor_change=allow_factor_change
         )
     except KafkaError as error:

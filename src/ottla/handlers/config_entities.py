@@ -36,7 +36,7 @@ async def alter(
         resource = resource_of(type_id, name, broker.id)
         if resource is Resource.CLIENT_METRICS:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "this broker collects no metrics from clients")
-        await broker.controller.set_overrides(
+        await broker.metadata.set_overrides(
             entity_of(resource, name), lambda current: change(resource, current), validate_only=validate_only
         )
     except KafkaError as error:

@@ -10,8 +10,6 @@ from ottla.handlers.shapes import Shapes
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
-    from ottla.controller.controller import Controller
-    from ottla.controller.peers import Peers
     from ottla.coordinator.groups import GroupCoordinator
     from ottla.coordinator.markers import Markers
     from ottla.coordinator.producer_ids import ProducerIds
@@ -20,6 +18,8 @@ if TYPE_CHECKING:
     from ottla.env.network import Address, Part
     from ottla.handlers.fetch_again import FetchShape
     from ottla.handlers.produce_again import ProduceShape
+    from ottla.metadata.cluster_metadata import ClusterMetadata
+    from ottla.metadata.peers import Peers
     from ottla.replication.fetch_sessions import FetchSessions
     from ottla.replication.moving import LogMoves
     from ottla.replication.replicas import Replicas
@@ -36,7 +36,7 @@ class Broker:
     advertised: frozenset[str]
     """Listeners with an address of their own in `advertised.listeners`."""
     clock: Clock
-    controller: Controller
+    metadata: ClusterMetadata
     replicas: Replicas
     throttle: ReplicationThrottle
     """Of what this broker sends to followers."""
@@ -52,7 +52,7 @@ class Broker:
 
     @property
     def config(self) -> BrokerConfig:
-        return self.controller.config
+        return self.metadata.config
 
 
 class Context(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import KafkaError
-from ottla.handlers.turns import in_turns
+from ottla.handlers.yielding import yielding
 from ottla.wire.api.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, context: Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     return CreatePartitionsResponse(
         results=[
-            await _grow(broker, topic, request.validate_only) async for topic in in_turns(broker.clock, request.topics)
+            await _grow(broker, topic, request.validate_only) async for topic in yielding(broker.clock, request.topics)
         ]
     )
 
@@ -29,7 +29,7 @@ async def _grow(broker: Broker, topic: CreatePartitionsTopic, validate_only: boo
     assignment = None if topic.assignments is None else tuple(tuple(a.broker_ids) for a in topic.assignments)
     result = CreatePartitionsTopicResult(name=topic.name)
     try:
-        await broker.controller.create_partitions(topic.name, topic.count, assignment, validate_only=validate_only)
+        await broker.metadata.create_partitions(topic.name, topic.count, assignment, validate_only=validate_only)
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
     return result

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.cluster.topics import MAX_PARTITIONS_PER_REQUEST, UNSET
 from ottla.config.describe import describe_topic
 from ottla.errors import ErrorCode, KafkaError
-from ottla.handlers.turns import in_turns
+from ottla.handlers.yielding import yielding
 from ottla.wire.api.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -33,7 +33,7 @@ async def handle(broker: Broker, context: Context, request: CreateTopicsRequest)
         return CreateTopicsResponse(topics=[_refused(topic.name, too_many) for topic in request.topics])
     counts = Counter(topic.name for topic in request.topics)
     once = [topic for topic in request.topics if counts[topic.name] == 1]
-    results = [await _create(broker, topic, request.validate_only) async for topic in in_turns(broker.clock, once)]
+    results = [await _create(broker, topic, request.validate_only) async for topic in yielding(broker.clock, once)]
     twice = KafkaError(ErrorCode.INVALID_REQUEST, "the request names the topic twice")
     results += [_refused(name, twice) for name, count in counts.items() if count > 1]
     return CreateTopicsResponse(topics=results)
@@ -52,7 +52,7 @@ def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
 async def _create(broker: Broker, topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
     overrides = {config.name: config.value for config in topic.configs if config.value is not None}
     try:
-        created = await broker.controller.create_topic(
+        created = await broker.metadata.create_topic(
             topic.name,
             partitions=topic.num_partitions,
             replication_factor=topic.replication_factor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import KafkaError
-from ottla.handlers.turns import in_turns
+from ottla.handlers.yielding import yielding
 from ottla.wire.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ async def handle(broker: Broker, context: Context, request: DeleteGroupsRequest)
     return DeleteGroupsResponse(
         results=[
             DeletableGroupResult(group_id=group_id, error_code=await _delete(broker, group_id))
-            async for group_id in in_turns(broker.clock, request.groups_names)
+            async for group_id in yielding(broker.clock, request.groups_names)
         ]
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.handlers.turns import in_turns
+from ottla.handlers.yielding import yielding
 from ottla.model import ZERO_TOPIC_ID
 from ottla.wire.api.delete_topics import (
     DeletableTopicResult,
@@ -23,7 +23,7 @@ async def handle(broker: Broker, context: Context, request: DeleteTopicsRequest)
         request.topics if context.api_version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
     )
     return DeleteTopicsResponse(
-        responses=[await _delete(broker, topic) async for topic in in_turns(broker.clock, wanted)]
+        responses=[await _delete(broker, topic) async for topic in yielding(broker.clock, wanted)]
     )
 
 
@@ -34,7 +34,7 @@ async def _delete(broker: Broker, wanted: DeleteTopicState) -> DeletableTopicRes
         result.name = name
         if not broker.config.boolean("delete.topic.enable"):
             raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
-        deleted = await broker.controller.delete_topic(name)
+        deleted = await broker.metadata.delete_topic(name)
         result.topic_id = deleted.topic_id
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
@@ -46,7 +46,7 @@ def _name(broker: Broker, wanted: DeleteTopicState) -> str:
         if wanted.topic_id != ZERO_TOPIC_ID:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "give a topic's name or its id, not both")
         return wanted.name
-    found = broker.controller.image.topic_by_id(wanted.topic_id)
+    found = broker.metadata.image.topic_by_id(wanted.topic_id)
     if found is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
     return found.name

@@ -16,7 +16,7 @@ from ottla.config.describe import (
 )
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.config_entities import entity_of
-from ottla.handlers.turns import in_turns
+from ottla.handlers.yielding import yielding
 from ottla.wire.api.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -38,7 +38,7 @@ async def handle(broker: Broker, context: Context, request: DescribeConfigsReque
     wanted = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     if len(wanted) > _MAX_RESOURCES:
         return DescribeConfigsResponse(results=[_too_many(resource) for resource in wanted.values()])
-    resources = in_turns(broker.clock, wanted.values())
+    resources = yielding(broker.clock, wanted.values())
     return DescribeConfigsResponse(results=[_describe(broker, resource, request) async for resource in resources])
 
 
@@ -68,7 +68,7 @@ def _describe(
 
 def _entries(broker: Broker, resource: DescribeConfigsResource, names: Collection[str]) -> list[ConfigEntry]:
     kind = resource_of(resource.resource_type, resource.resource_name, broker.id)
-    image, config = broker.controller.image, broker.config
+    image, config = broker.metadata.image, broker.config
     overrides = image.config(entity_of(kind, resource.resource_name))
     if kind is Resource.TOPIC:
         if resource.resource_name not in image.topics:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.operations import NOT_ASKED, ON_GROUPS
-from ottla.handlers.turns import in_turns
+from ottla.handlers.yielding import yielding
 from ottla.wire.api.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 async def handle(broker: Broker, context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     operations = ON_GROUPS if request.include_authorized_operations else NOT_ASKED
-    wanted = in_turns(broker.clock, dict.fromkeys(request.groups))
+    wanted = yielding(broker.clock, dict.fromkeys(request.groups))
     return DescribeGroupsResponse(groups=[_describe(broker, context, group, operations) async for group in wanted])
 
 

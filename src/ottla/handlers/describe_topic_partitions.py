@@ -30,7 +30,7 @@ def handle(broker: Broker, context: Context, request: DescribeTopicPartitionsReq
         return DescribeTopicPartitionsResponse(
             topics=[_refused(topic.name, ErrorCode.INVALID_REQUEST) for topic in request.topics]
         )
-    topics = broker.controller.image.topics
+    topics = broker.metadata.image.topics
     names = sorted({topic.name for topic in request.topics} or topics)
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
@@ -38,7 +38,7 @@ def handle(broker: Broker, context: Context, request: DescribeTopicPartitionsReq
     room = max(1, limit)
     response = DescribeTopicPartitionsResponse()
     reachable = {node.id for node in endpoints(broker, context)}
-    alive = broker.controller.image.brokers
+    alive = broker.metadata.image.brokers
     for name in names:
         if not room:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, context: Context, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    topics = broker.controller.image.topics
+    topics = broker.metadata.image.topics
     if request.topic_partitions is None:
         wanted = {name: list(range(len(topic.partitions))) for name, topic in topics.items()}
     else:
@@ -27,7 +27,7 @@ async def handle(broker: Broker, context: Context, request: ElectLeadersRequest)
     response = ElectLeadersResponse()
     everything = [TopicPartition(topic, index) for topic, indexes in wanted.items() for index in indexes]
     try:
-        refused = await broker.controller.elect_leaders(everything, _election(context, request))
+        refused = await broker.metadata.elect_leaders(everything, _election(context, request))
     except KafkaError as error:
         refused, response.error_code = dict.fromkeys(everything, error), error.code
     unasked = request.topic_partitions is None

@@ -20,13 +20,13 @@ class Endpoint(NamedTuple):
 
 def endpoints(broker: Broker, context: Context) -> list[Endpoint]:
     """Every live broker that has the client's listener, by id."""
-    found = (endpoint(broker, context, broker_id) for broker_id in sorted(broker.controller.image.brokers))
+    found = (endpoint(broker, context, broker_id) for broker_id in sorted(broker.metadata.image.brokers))
     return [node for node in found if node is not None]
 
 
 def endpoint(broker: Broker, context: Context, broker_id: int) -> Endpoint | None:
     """Where the client reaches a broker; None if that is not known."""
-    state = broker.controller.image.brokers.get(broker_id)
+    state = broker.metadata.image.brokers.get(broker_id)
     rack = None if state is None else state.rack
     if broker_id == broker.id and context.listener not in broker.advertised:
         # Nothing is advertised for this listener: the address that the client dialled works for the client.

@@ -288,7 +288,7 @@ def find(broker: Broker, wanted: FetchPartition, *, any_replica: bool) -> Partit
     the epoch that the client knows."""
     topic, index = wanted.key
     if isinstance(topic, bytes):
-        found = broker.controller.image.topic_by_id(topic)
+        found = broker.metadata.image.topic_by_id(topic)
         if found is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         topic = found.name

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.endpoints import endpoint
-from ottla.handlers.turns import in_turns
+from ottla.handlers.yielding import yielding
 from ottla.wire.api.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ async def handle(broker: Broker, context: Context, request: FindCoordinatorReque
         keys = dict.fromkeys(request.coordinator_keys)
         return FindCoordinatorResponse(
             coordinators=[
-                await _find(broker, context, request.key_type, key) async for key in in_turns(broker.clock, keys)
+                await _find(broker, context, request.key_type, key) async for key in yielding(broker.clock, keys)
             ]
         )
     found = await _find(broker, context, request.key_type, request.key)

@@ -22,7 +22,7 @@ _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 def hint_producer(broker: Broker, context: Context, version: int, response: produce.ProduceResponse) -> None:
     """Complete a reply that refuses something because another broker leads."""
-    image = broker.controller.image
+    image = broker.metadata.image
     nodes: dict[int, Endpoint] = {}
     for topic in response.responses:
         for answer in topic.partition_responses:
@@ -39,7 +39,7 @@ def hint_producer(broker: Broker, context: Context, version: int, response: prod
 
 def hint_consumer(broker: Broker, context: Context, version: int, response: fetch.FetchResponse) -> None:
     """Likewise; a consumer may also have named an epoch that is over."""
-    image = broker.controller.image
+    image = broker.metadata.image
     nodes: dict[int, Endpoint] = {}
     for topic in response.responses:
         for answer in topic.partitions:

@@ -33,7 +33,7 @@ def handle(broker: Broker, context: Context, request: ListConfigResourcesRequest
 
 
 def _names(broker: Broker, resource_type: int) -> list[str]:
-    image = broker.controller.image
+    image = broker.metadata.image
     if resource_type == _TOPIC:
         return list(image.topics)
     if resource_type in (_BROKER, _BROKER_LOGGER):

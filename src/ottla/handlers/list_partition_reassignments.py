@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, context: Context, request: ListPartitionReassignmentsRequest) -> Reply:
-    image = broker.controller.image
+    image = broker.metadata.image
     if request.topics is None:
         found = [_topic(topic.name, topic.partitions) for topic in image.topics.values()]
     else:

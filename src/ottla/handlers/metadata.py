@@ -14,7 +14,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.availability import availability
 from ottla.handlers.endpoints import endpoints
 from ottla.handlers.operations import NOT_ASKED, ON_CLUSTER, ON_TOPICS
-from ottla.handlers.turns import in_turns
+from ottla.handlers.yielding import yielding
 from ottla.model import INTERNAL_TOPICS, ZERO_TOPIC_ID, TopicId
 from ottla.wire.api.metadata import (
     MetadataRequest,
@@ -41,7 +41,7 @@ _LISTENER_NOT_FOUND_SINCE = 6
 def handle(broker: Broker, context: Context, request: MetadataRequest) -> Reply:
     if request.topics is None or (context.api_version == 0 and not request.topics):
         describe = _describer(broker, context)
-        return _response(broker, context, request, [describe(it) for it in broker.controller.image.topics.values()])
+        return _response(broker, context, request, [describe(it) for it in broker.metadata.image.topics.values()])
     if context.api_version < _TOPIC_IDS_SINCE and not all(map(_is_by_name, request.topics)):
         return _response(broker, context, request, [_refused(topic) for topic in request.topics])
     wanted = _distinct(request.topics)
@@ -69,7 +69,7 @@ def _refused(topic: MetadataRequestTopic) -> MetadataResponseTopic:
 def _to_create(broker: Broker, request: MetadataRequest, wanted: list[MetadataRequestTopic]) -> list[str]:
     if not request.allow_auto_topic_creation or not broker.config.boolean("auto.create.topics.enable"):
         return []
-    known = broker.controller.image.topics
+    known = broker.metadata.image.topics
     return [
         topic.name for topic in wanted if topic.name and topic.topic_id == ZERO_TOPIC_ID and topic.name not in known
     ]
@@ -83,9 +83,9 @@ async def _create_and_answer(
     missing: list[str],
 ) -> MetadataResponse:
     refused: dict[str, KafkaError] = {}
-    async for name in in_turns(broker.clock, missing):
+    async for name in yielding(broker.clock, missing):
         try:
-            await broker.controller.create_topic_automatically(name)
+            await broker.metadata.create_topic_automatically(name)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 refused[name] = error
@@ -100,7 +100,7 @@ async def _create_and_answer(
 
 
 def _answer(broker: Broker, wanted: MetadataRequestTopic, describe: _Describe) -> MetadataResponseTopic:
-    image = broker.controller.image
+    image = broker.metadata.image
     if wanted.topic_id != ZERO_TOPIC_ID:
         found = image.topic_by_id(TopicId(wanted.topic_id))
         if found is None:
@@ -119,7 +119,7 @@ def _answer(broker: Broker, wanted: MetadataRequestTopic, describe: _Describe) -
 
 def _describer(broker: Broker, context: Context) -> _Describe:
     """How a topic looks to this client, whose listener not every broker may have."""
-    alive = broker.controller.image.brokers
+    alive = broker.metadata.image.brokers
     reachable = {node.id for node in endpoints(broker, context)}
     version = context.api_version
 
@@ -168,7 +168,7 @@ def _response(
             for node in endpoints(broker, context)
         ],
         cluster_id=broker.cluster_id,
-        controller_id=broker.controller.image.controller_id,
+        controller_id=broker.metadata.image.controller_id,
         topics=topics,
         cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
     )

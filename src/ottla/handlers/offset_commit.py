@@ -54,7 +54,7 @@ async def handle(broker: Broker, context: Context, request: OffsetCommitRequest)
 
 
 def _topic(broker: Broker, context: Context, wanted: OffsetCommitRequestTopic) -> tuple[TopicState | None, ErrorCode]:
-    image = broker.controller.image
+    image = broker.metadata.image
     if context.api_version >= 10:
         return image.topic_by_id(wanted.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
     return image.topics.get(wanted.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -22,7 +22,7 @@ async def handle(broker: Broker, context: Context, request: OffsetDeleteRequest)
     known: list[TopicPartition] = []
     answers: list[OffsetDeleteResponsePartition] = []
     for wanted in request.topics:
-        topic = broker.controller.image.topics.get(wanted.name)
+        topic = broker.metadata.image.topics.get(wanted.name)
         answer = OffsetDeleteResponseTopic(name=wanted.name)
         for partition in wanted.partitions:
             result = OffsetDeleteResponsePartition(partition_index=partition.partition_index)

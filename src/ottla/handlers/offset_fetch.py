@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ottla.core.effects import response_error
+from ottla.coordinator_core.effects import response_error
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_LEADER_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, TopicId
 from ottla.wire.api.offset_fetch import (
@@ -101,7 +101,7 @@ def _withhold_unstable(
     for topic in topics:
         name = topic.name
         if context.api_version >= 10:
-            found = broker.controller.image.topic_by_id(TopicId(topic.topic_id))
+            found = broker.metadata.image.topic_by_id(TopicId(topic.topic_id))
             name = found.name if found is not None else ""
         for index, partition in enumerate(topic.partitions):
             if offsets.is_unstable(name, partition.partition_index):
@@ -115,7 +115,7 @@ def _answer(
     answer = OffsetFetchResponseTopics(name=wanted.name, topic_id=wanted.topic_id)
     name, code = wanted.name, ErrorCode.NONE
     if context.api_version >= 10:
-        topic = broker.controller.image.topic_by_id(TopicId(wanted.topic_id))
+        topic = broker.metadata.image.topic_by_id(TopicId(wanted.topic_id))
         if topic is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
         else:
@@ -130,7 +130,7 @@ def _answer(
 def _everything(broker: Broker, context: Context, offsets: GroupOffsets) -> list[OffsetFetchResponseTopics]:
     answers: dict[str, OffsetFetchResponseTopics] = {}
     for committed in offsets.all():
-        topic = broker.controller.image.topics.get(committed.topic)
+        topic = broker.metadata.image.topics.get(committed.topic)
         if topic is None and context.api_version >= 10:
             continue
         answer = answers.setdefault(

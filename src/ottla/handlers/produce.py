@@ -130,7 +130,7 @@ def _topic_name(broker: Broker, context: Context, topic: TopicProduceData) -> st
     """None for an id that nobody has."""
     if context.api_version < 13:
         return topic.name
-    found = broker.controller.image.topic_by_id(topic.topic_id)
+    found = broker.metadata.image.topic_by_id(topic.topic_id)
     return None if found is None else found.name
 
 

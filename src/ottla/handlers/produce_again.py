@@ -172,7 +172,7 @@ class ProduceAgain:
         topic = request.topic_data[0]
         name, topic_id = topic.name, None
         if header.api_version >= 13:
-            found = self._broker.controller.image.topic_by_id(topic.topic_id)
+            found = self._broker.metadata.image.topic_by_id(topic.topic_id)
             if found is None:
                 return None
             name, topic_id = found.name, topic.topic_id

@@ -23,7 +23,7 @@ def preferred_read_replica(broker: Broker, listener: str, rack: str, partition: 
 
     Only one that is in sync and has the offset: another would send the consumer back, and that over and over again.
     """
-    followers, brokers = partition.followers, broker.controller.image.brokers
+    followers, brokers = partition.followers, broker.metadata.image.brokers
     leader = brokers.get(broker.id)
     if followers is None or leader is None or leader.rack == rack or not selects_by_rack(broker, rack):
         return None

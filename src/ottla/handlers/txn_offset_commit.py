@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.core.effects import response_error
+from ottla.coordinator_core.effects import response_error
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.commands import PartitionCommit, TxnCommit
 from ottla.handlers.verification import is_wanted
@@ -36,7 +36,7 @@ async def handle(broker: Broker, context: Context, request: TxnOffsetCommitReque
     for wanted in request.topics:
         answer = TxnOffsetCommitResponseTopic(name=wanted.name)
         response.topics.append(answer)
-        topic = broker.controller.image.topics.get(wanted.name)
+        topic = broker.metadata.image.topics.get(wanted.name)
         for partition in wanted.partitions:
             result = TxnOffsetCommitResponsePartition(partition_index=partition.partition_index)
             answer.partitions.append(result)

@@ -136,7 +136,7 @@ class Compaction:
                 segment.discard(log.config.file_delete_delay_ms)
             end_swap(disk, log.path, cleaned.base_offset)
         except OSError:
-            log.doubtful = True
+            log.fsync_failed = True
             raise
         self._take(old, cleaned)
         return True

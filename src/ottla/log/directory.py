@@ -324,7 +324,7 @@ class LogDirectory:
                     pass
             self.checkpoint_recovery_points()
             self.checkpoint_log_start_offsets()
-            if any(log.doubtful for log in self.logs.values()):
+            if any(log.fsync_failed for log in self.logs.values()):
                 logger.warning("%s is not marked as cleanly closed, because a sync failed before", self.path)
             else:
                 self._storage.disk.replace_bytes(f"{self.path}/{CLEAN_SHUTDOWN}", _CLEAN_SHUTDOWN_CONTENT)

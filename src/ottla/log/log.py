@@ -80,9 +80,9 @@ class Log:
         "_untouched_end",
         "compaction",
         "config",
-        "doubtful",
         "end_offset",
         "epochs",
+        "fsync_failed",
         "last_flush_ms",
         "log_start_offset",
         "path",
@@ -134,7 +134,7 @@ class Log:
         self._is_new = new
         self._untouched_end = end_offset if untouched else _TOUCHED
         self._before_truncation: Callable[[], None] | None = None
-        self.doubtful = False
+        self.fsync_failed = False
         """A sync failed, or a rename that must not. The kernel may have dropped what it could not write and report
         success from then on, so only reading the log again, after a restart, tells what is on disk."""
 
@@ -569,7 +569,7 @@ class Log:
         except NoRoomError:
             raise
         except OSError:
-            self.doubtful = True
+            self.fsync_failed = True
             raise
 
     def _save_epochs(self, end_offset: int) -> None:
@@ -622,7 +622,7 @@ class Log:
 
         Blocking when clean, and then may run in a thread; no `sync` may be running.
         """
-        if clean and not self.doubtful and self._untouched_end != self.end_offset:
+        if clean and not self.fsync_failed and self._untouched_end != self.end_offset:
             active = self._segments.active
             active.seal()
             if len(self.producers) or self.snapshots:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
 
-log = logging.getLogger("ottla.cleaner")
+logger = logging.getLogger("ottla.cleaner")
 
 _SLICE_SECONDS = 0.001
 """While the thread computes, the event loop has to wait: so long at most, and not for more than half of the time."""
@@ -79,24 +79,24 @@ class LogCleaner:
         now_ms = self._clock.time_ms()
         found: tuple[Partition, Cleanable] | None = None
         for partition in self._replicas:
-            log_ = partition.log
-            if not log_.config.compact or log_.doubtful or log_ in self._uncleanable:
+            log = partition.log
+            if not log.config.compact or log.fsync_failed or log in self._uncleanable:
                 continue
             try:
                 cleanable = self._cleanable(partition, now_ms)
             except Exception as error:
                 self._failed(partition, error)
                 continue
-            if cleanable.is_due(log_.config) and (found is None or cleanable.dirty_ratio > found[1].dirty_ratio):
+            if cleanable.is_due(log.config) and (found is None or cleanable.dirty_ratio > found[1].dirty_ratio):
                 found = partition, cleanable
         return found
 
     def _cleanable(self, partition: Partition, now_ms: int) -> Cleanable:
-        log_, high_watermark = partition.log, partition.high_watermark
-        cleanable = log_.compaction.cleanable(now_ms, high_watermark)
-        if not cleanable.is_due(log_.config):
-            after_sync = log_.compaction.cleanable_after_sync(now_ms, high_watermark)
-            if after_sync.is_due(log_.config):
+        log, high_watermark = partition.log, partition.high_watermark
+        cleanable = log.compaction.cleanable(now_ms, high_watermark)
+        if not cleanable.is_due(log.config):
+            after_sync = log.compaction.cleanable_after_sync(now_ms, high_watermark)
+            if after_sync.is_due(log.config):
                 partition.start_sync()
         return cleanable
 
@@ -109,7 +109,7 @@ class LogCleaner:
             await self._run(partition, cleanable)
             delay = 0 if compaction.cleaned_offset > cleanable.first_dirty_offset else None
         except CleaningVoidError:
-            log.debug("%s changed while it was compacted", partition)
+            logger.debug("%s changed while it was compacted", partition)
         except Exception as error:
             # What was read while a log is truncated need not make sense.
             if generation == compaction.generation:
@@ -118,62 +118,62 @@ class LogCleaner:
 
     def _failed(self, partition: Partition, error: Exception) -> None:
         if isinstance(error, DamagedBatch | InvalidBatch | OverflowError):
-            log.error("%s is not compacted any more, until the broker restarts: %s", partition, error)
+            logger.error("%s is not compacted any more, until the broker restarts: %s", partition, error)
             self._uncleanable = self._uncleanable & {each.log for each in self._replicas} | {partition.log}
         else:
-            log.error("%s: compaction failed and will be tried again: %s", partition, error, exc_info=error)
+            logger.error("%s: compaction failed and will be tried again: %s", partition, error, exc_info=error)
 
     async def _run(self, partition: Partition, cleanable: Cleanable) -> None:
-        log_, config = partition.log, self._config()
-        compaction = log_.compaction
-        directory = self._directory_of(log_)
+        log, config = partition.log, self._config()
+        compaction = log.compaction
+        directory = self._directory_of(log)
         memory = config.integer("log.cleaner.dedupe.buffer.size") * config.double("log.cleaner.io.buffer.load.factor")
-        is_void = partial(self._is_void, log_, compaction.generation)
+        is_void = partial(self._is_void, log, compaction.generation)
         rest = Rest(self._clock, self._sleep, config.double("log.cleaner.io.max.bytes.per.second"), is_void)
-        size = log_.size()
+        size = log.size()
         cleaning = compaction.start(cleanable, self._clock.time_ms(), int(memory), rest)
         # A start must not have to read segments again that lack batches, to find out about leader epochs.
         await self._background.run(directory.checkpoint_recovery_points)
-        await self._prepare(cleaning, log_)
+        await self._prepare(cleaning, log)
         for group in cleaning.groups:
-            await self._clean_group(cleaning, group, log_)
+            await self._clean_group(cleaning, group, log)
         compaction.finish(cleaning)
-        await self._background.run(partial(directory.checkpoint_cleaned_offsets, log_))
-        log.info(
+        await self._background.run(partial(directory.checkpoint_cleaned_offsets, log))
+        logger.info(
             "%s: compacted up to offset %d, with %d keys; %d bytes of %d are left",
             partition,
             compaction.cleaned_offset,
             len(cleaning.offsets),
-            log_.size(),
+            log.size(),
             size,
         )
 
-    async def _prepare(self, cleaning: Cleaning, log_: Log) -> None:
+    async def _prepare(self, cleaning: Cleaning, log: Log) -> None:
         try:
             await self._background.run(cleaning.prepare)
         except FileNotFoundError as error:
-            if log_.compaction.holds(cleaning.log.sources):
+            if log.compaction.holds(cleaning.log.sources):
                 raise
             raise CleaningVoidError from error
 
-    async def _clean_group(self, cleaning: Cleaning, group: Sequence[Source], log_: Log) -> None:
+    async def _clean_group(self, cleaning: Cleaning, group: Sequence[Source], log: Log) -> None:
         """Segments that retention has removed meanwhile need no compaction any more."""
-        if not log_.compaction.holds(group):
+        if not log.compaction.holds(group):
             return
         try:
             cleaned = await self._background.run(partial(cleaning.clean, group))
         except FileNotFoundError:
-            if log_.compaction.holds(group):
+            if log.compaction.holds(group):
                 raise
             return
         if cleaned is not None:
-            log_.compaction.swap(cleaned)
+            log.compaction.swap(cleaned)
 
-    def _directory_of(self, log_: Log) -> LogDirectory:
-        return next(each for each in self._replicas.directories if each.logs.get(log_.topic_partition) is log_)
+    def _directory_of(self, log: Log) -> LogDirectory:
+        return next(each for each in self._replicas.directories if each.logs.get(log.topic_partition) is log)
 
-    def _is_void(self, log_: Log, generation: int) -> bool:
-        return self._stopped or log_.compaction.generation != generation
+    def _is_void(self, log: Log, generation: int) -> bool:
+        return self._stopped or log.compaction.generation != generation
 
 
 class Rest:

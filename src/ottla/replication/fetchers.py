@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ottla.replication.replicas import Replicas
     from ottla.replication.throttling import ReplicationThrottle
 
-log = logging.getLogger("ottla.replicas")
+logger = logging.getLogger("ottla.replicas")
 
 _BACKOFF_SECONDS = 0.2
 _CONNECT_SECONDS = 5.0
@@ -56,12 +56,12 @@ class _Asked(NamedTuple):
     def is_out_of_date(self, partition: Partition) -> bool:
         """The epoch of the last record needs no look: as long as the log ends where it did, it is the same one."""
         known, at, epoch = self
-        log_ = partition.log
+        log = partition.log
         return (
-            at.offset != log_.end_offset
+            at.offset != log.end_offset
             or known is not partition
             or epoch != partition.leader_epoch
-            or at.log_start_offset != log_.log_start_offset
+            or at.log_start_offset != log.log_start_offset
         )
 
 
@@ -123,10 +123,10 @@ class LeaderFetcher:
                     self._complained = False
             except ClientError as error:
                 level = logging.DEBUG if self._complained else logging.INFO
-                log.log(level, "broker %d cannot be fetched from, which is tried again: %s", self._leader, error)
+                logger.log(level, "broker %d cannot be fetched from, which is tried again: %s", self._leader, error)
                 self._complained = True
             except Exception:
-                log.exception("fetching from broker %d failed and will be tried again", self._leader)
+                logger.exception("fetching from broker %d failed and will be tried again", self._leader)
             finally:
                 if connection is not None:
                     connection.close()
@@ -262,7 +262,7 @@ class LeaderFetcher:
             # While a leader changes, this and the other broker hear of it at different moments.
             passing = isinstance(error, KafkaError) and error.code in _PASSING
             level = logging.DEBUG if passing or key in self._failing else logging.WARNING
-            log.log(level, "%s cannot be followed, which is tried again: %s", partition, error)
+            logger.log(level, "%s cannot be followed, which is tried again: %s", partition, error)
             if not passing:
                 self._failing.add(key)
             self._resting[key] = asyncio.get_running_loop().time() + _BACKOFF_SECONDS
@@ -282,7 +282,7 @@ class LeaderFetcher:
             raise KafkaError(ErrorCode(answer.error_code))
         if partition.leads or partition.leader_epoch != epoch:
             return
-        log.warning("%s: the leader has nothing that fits behind this log; it begins anew at %d", key, answer.offset)
+        logger.warning("%s: the leader has nothing that fits behind this log; it begins anew at %d", key, answer.offset)
         partition.restart_at(answer.offset)
 
 
@@ -337,7 +337,7 @@ class ReplicaFetchers:
         if fetcher is None:
             endpoint = image.brokers[leader].endpoint(listener)
             if endpoint is None:
-                log.error("broker %d has no listener %s to be fetched from", leader, listener)
+                logger.error("broker %d has no listener %s to be fetched from", leader, listener)
                 return
             address = Address(endpoint.host, endpoint.port)
             fetcher = self._fetchers[leader] = LeaderFetcher(

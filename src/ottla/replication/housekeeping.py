@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
 
-log = logging.getLogger("ottla.housekeeping")
+logger = logging.getLogger("ottla.housekeeping")
 
 _SWEEP_SECONDS = 1.0
 
@@ -77,7 +77,7 @@ class Housekeeping:
         try:
             self._chores[interval]()
         except Exception:
-            log.exception("housekeeping (%s) failed and will be tried again", interval)
+            logger.exception("housekeeping (%s) failed and will be tried again", interval)
         self._schedule(interval)
 
     def retain(self) -> None:
@@ -86,13 +86,13 @@ class Housekeeping:
             try:
                 self._retain(partition, now_ms)
             except OSError as error:
-                log.error("%s: retention failed and will be tried again: %s", partition, error)
+                logger.error("%s: retention failed and will be tried again: %s", partition, error)
 
     def _retain(self, partition: Partition, now_ms: int) -> None:
         removed = partition.log.retain(now_ms, partition.high_watermark)
         if removed:
             start = partition.log.log_start_offset
-            log.info("%s: %d segments removed, the log starts at %d", partition, removed, start)
+            logger.info("%s: %d segments removed, the log starts at %d", partition, removed, start)
 
     def _expire_producers(self) -> None:
         now_ms = self._clock.time_ms()
@@ -128,4 +128,4 @@ class Housekeeping:
 def _log_failure(what: str, work: asyncio.Future[Any]) -> None:
     error = work.exception()
     if error is not None:
-        log.error("%s and will be tried again: %s", what, error)
+        logger.error("%s and will be tried again: %s", what, error)

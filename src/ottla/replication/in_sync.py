@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
 
-log = logging.getLogger("ottla.replicas")
+logger = logging.getLogger("ottla.replicas")
 
 AlterIsr = Callable[["Partition", frozenset[int]], Awaitable[None]]
 """Has the store list these followers as in sync, if nobody has changed the partition's state since this leader looked.
@@ -85,10 +85,12 @@ class InSyncReplicas:
             await self._alter_isr(partition, wanted)
         except KafkaError as error:
             # Even if the store has refused, an earlier question may have been heard: only what it lists next tells.
-            log.info("%s: its in-sync replicas could not be changed, which will be tried again: %s", partition, error)
+            logger.info(
+                "%s: its in-sync replicas could not be changed, which will be tried again: %s", partition, error
+            )
         else:
             for what, who in (("no longer in sync", gone), ("in sync again", joined)):
                 if who:
-                    log.info("%s: broker %s is %s", partition, ", ".join(map(str, sorted(who))), what)
+                    logger.info("%s: broker %s is %s", partition, ", ".join(map(str, sorted(who))), what)
         finally:
             self._open.discard(partition)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
 
-log = logging.getLogger("ottla.replicas")
+logger = logging.getLogger("ottla.replicas")
 
 _CHUNK = 1 << 20
 _REST_SECONDS = 0.1
@@ -94,7 +94,7 @@ class LogMoves:
         key = partition.topic_partition
         task = asyncio.ensure_future(self._run(partition, target))
         self._moves[key] = _Move(target, task)
-        log.info("%s moves to %s", key, target.path)
+        logger.info("%s moves to %s", key, target.path)
 
     def _end(self, key: TopicPartition) -> None:
         move = self._moves.pop(key)
@@ -112,9 +112,9 @@ class LogMoves:
             try:
                 await self._copy_and_swap(partition, target)
             except _HistoryChangedError:
-                log.info("%s was cut while it moved; it is copied again", key)
+                logger.info("%s was cut while it moved; it is copied again", key)
             except (OSError, KafkaError) as error:
-                log.error("%s cannot be moved to %s, which will be tried again: %s", key, target.path, error)
+                logger.error("%s cannot be moved to %s, which will be tried again: %s", key, target.path, error)
                 await asyncio.sleep(_RETRY_SECONDS)
             self._drop_copy(key, target)
         del self._moves[key]
@@ -151,7 +151,7 @@ class LogMoves:
         for directory in self._replicas.directories:
             if directory.logs.get(key) is source:
                 directory.hand_over(key)
-        log.info("%s lies in %s now", key, target.path)
+        logger.info("%s lies in %s now", key, target.path)
 
 
 def _slice(found: LogRead) -> FileSlice:

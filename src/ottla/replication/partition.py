@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ottla.records.header import BatchHeader
     from ottla.replication.waiting import DataWaiter
 
-log = logging.getLogger("ottla.partition")
+logger = logging.getLogger("ottla.partition")
 
 _NEVER = 1 << 53
 """A `flush.ms` or `flush.messages` from here on is never reached; the default is the largest number of all."""
@@ -122,15 +122,15 @@ class Partition:
     def __init__(
         self,
         topic_id: TopicId,
-        log_: Log,
+        log: Log,
         config: TopicConfig,
         clock: Clock,
         background: Background,
         high_watermark: int = 0,
     ) -> None:
-        self.topic_partition: TopicPartition = log_.topic_partition
+        self.topic_partition: TopicPartition = log.topic_partition
         self.topic_id = topic_id
-        self.log = log_
+        self.log = log
         self.config = config
         self.waiters: dict[DataWaiter, None] = {}
         """In the order in which they came, in which they are told too."""
@@ -148,8 +148,8 @@ class Partition:
         """Where the log ended when it last could not be written."""
         self._last_refusal = _NO_REFUSAL
         """When appends were last refused for the moment, and why."""
-        self._synced_end = log_.recovery_point
-        self._epoch_start = log_.end_offset
+        self._synced_end = log.recovery_point
+        self._epoch_start = log.end_offset
         self.leads = False
         self.leader_epoch = NO_LEADER_EPOCH
         self.state_version = 0
@@ -158,7 +158,7 @@ class Partition:
         """Of a leader that has any."""
         self.on_caught_up: Callable[[Partition], None] = lambda _: None
         """Called when a follower that is not in sync could be."""
-        self.high_watermark = min(max(high_watermark, log_.log_start_offset), log_.end_offset)
+        self.high_watermark = min(max(high_watermark, log.log_start_offset), log.end_offset)
 
     def lead(self, leader_epoch: int, followers: Followers | None = None) -> None:
         """Become the leader of an epoch, which begins where the log ends."""
@@ -215,17 +215,17 @@ class Partition:
         """
         if self._offline:
             raise self._is_offline()
-        config, log_ = self.config, self.log
+        config, log = self.config, self.log
         if within is not None and self.followers is not None:
             self._check_in_sync()
         batch, header = prepare(records, config, self._clock.time_ms())
-        base_offset = log_.end_offset
+        base_offset = log.end_offset
         try:
             if admission is None:
-                original = log_.append(batch, header, self.leader_epoch)
+                original = log.append(batch, header, self.leader_epoch)
             else:
                 guard, from_coordinator = admission
-                original = log_.append_in_transaction(
+                original = log.append_in_transaction(
                     batch, header, self.leader_epoch, guard, from_coordinator=from_coordinator
                 )
         except OSError as error:
@@ -236,7 +236,7 @@ class Partition:
             return self._repeat(original, within)
         wait = self._after_append(len(batch), within)
         time = header.max_timestamp if config.log_append_time else NO_TIMESTAMP
-        return Appended(base_offset, time, log_.log_start_offset, wait)
+        return Appended(base_offset, time, log.log_start_offset, wait)
 
     def _reason_of(self, gap: SequenceGapError) -> KafkaError:
         """Of what a producer has on its way, the first may have come too early, and have been refused here or by the
@@ -250,7 +250,7 @@ class Partition:
         self._last_refusal = self._clock.monotonic(), reason
 
     def _not_written(self, error: OSError) -> KafkaError:
-        log.error("%s: %s; the append is refused, what is stored stays readable", self.topic_partition, error)
+        logger.error("%s: %s; the append is refused, what is stored stays readable", self.topic_partition, error)
         self._refused_at = self.log.end_offset
         self._refused(ErrorCode.KAFKA_STORAGE_ERROR)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log cannot be written: {error}")
@@ -473,15 +473,15 @@ class Partition:
             grown = self.log.read(self.high_watermark, _ALL, high_watermark).size if self.waiters else 0
             self._advance(high_watermark, grown)
 
-    def continue_with(self, log_: Log) -> None:
+    def continue_with(self, log: Log) -> None:
         """Go on with a copy of the log, which has the same records and lies elsewhere."""
         if self._group_commit is not None:
             self._group_commit.stop()
             self._group_commit = None
-        log_.config = self.log.config
-        self.log = log_
-        self._synced_end = log_.recovery_point
-        if self._committing or log_.unflushed_messages:
+        log.config = self.log.config
+        self.log = log
+        self._synced_end = log.recovery_point
+        if self._committing or log.unflushed_messages:
             self.start_sync()
 
     def truncate_to(self, offset: int) -> None:
@@ -541,10 +541,10 @@ class Partition:
         Unlike one that found no room for the epochs beside the log: what waits for it goes on waiting.
         """
         if isinstance(error, NoRoomError):
-            log.error("%s: %s; what was appended is synced when there is room again", self, error)
+            logger.error("%s: %s; what was appended is synced when there is room again", self, error)
             self._clock.call_later(_SYNC_AGAIN_SECONDS, self.start_sync)
             return
-        log.error("%s: fsync failed (%s); the partition is offline until the broker restarts", self, error)
+        logger.error("%s: fsync failed (%s); the partition is offline until the broker restarts", self, error)
         self._go_offline(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"fsync failed: {error}"))
 
     def _go_offline(self, refusal: KafkaError) -> None:

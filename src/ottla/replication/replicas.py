@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ottla.log.directory import LogDirectory
     from ottla.log.log import Log
 
-log = logging.getLogger("ottla.replicas")
+logger = logging.getLogger("ottla.replicas")
 
 _NEW_LOGS_AT_ONCE = 100
 
@@ -137,7 +137,7 @@ class Replicas:
             finished = self._host_partitions(topic, topic_config(config, overrides))
         except (OSError, LogDirectoryError, ConfigError) as error:
             level = logging.DEBUG if topic.name in self._complained_of else logging.ERROR
-            log.log(level, "%s cannot be served, which is tried again: %s", topic.name, error)
+            logger.log(level, "%s cannot be served, which is tried again: %s", topic.name, error)
             self._complained_of.add(topic.name)
             self._applied.pop(topic.name, None)
         else:
@@ -166,9 +166,9 @@ class Replicas:
 
     def _host(self, topic: TopicState, state: PartitionState, config: TopicConfig) -> Partition:
         key = TopicPartition(topic.name, state.partition)
-        log_ = self._open_log(key, topic, config)
+        log = self._open_log(key, topic, config)
         partition = Partition(
-            topic.topic_id, log_, config, self._clock, self._background, self._high_watermarks.get(key, 0)
+            topic.topic_id, log, config, self._clock, self._background, self._high_watermarks.get(key, 0)
         )
         partition.on_caught_up = lambda caught_up: self.on_caught_up(caught_up)
         return partition
@@ -209,13 +209,13 @@ class Replicas:
             if kept is None and directory.topic_id(key) in (topic.topic_id, None):
                 kept = directory.logs[key]
                 continue
-            log.warning("%s in %s is of an older topic of that name, or a copy; it is deleted", key, directory.path)
+            logger.warning("%s in %s is of an older topic of that name, or a copy; it is deleted", key, directory.path)
             directory.delete_log(key)
         if kept is not None:
             kept.config = log_config(config)
             return kept
         if self._starting:
-            log.warning("%s has no log in any of the log directories; it begins empty", key)
+            logger.warning("%s has no log in any of the log directories; it begins empty", key)
         self._created += 1
         emptiest = min(self.directories, key=lambda directory: len(directory.logs))
         return self.preferred_directories.pop(key, emptiest).create_log(key, topic.topic_id, log_config(config))
@@ -230,7 +230,7 @@ class Replicas:
                 try:
                     directory.delete_log(key)
                 except OSError as error:
-                    log.error("%s cannot be deleted and stays until the next start: %s", key, error)
+                    logger.error("%s cannot be deleted and stays until the next start: %s", key, error)
 
     def delete_strays(self) -> None:
         """Delete logs that the cluster does not want here any more: their deletion was cut short by a crash."""
@@ -238,7 +238,7 @@ class Replicas:
             for key in list(directory.logs):
                 state = self._state(key)
                 if state is None or self._broker_id not in state.replicas:
-                    log.info("%s is on disk but not in the cluster; it is deleted", key)
+                    logger.info("%s is on disk but not in the cluster; it is deleted", key)
                     self._delete_log(key)
 
     def close(self) -> None:

@@ -16,18 +16,9 @@ from typing import TYPE_CHECKING
 from ottla.cluster.znodes import CLUSTER_ID, BrokerZnode, Endpoint, InvalidZnodeError
 from ottla.config.listeners import advertised_listeners, broker_listeners
 from ottla.config.topic import topic_config
-from ottla.controller.abdication import Abdication
 from ottla.controller.controller import Controller
-from ottla.controller.duties import ControllerDuties
+from ottla.controller.disk_failover import DiskFailover
 from ottla.controller.handover import until_known
-from ottla.controller.membership import (
-    BrokerIdTakenError,
-    Membership,
-    ensure_cluster_id,
-    seek_controller_seat,
-    wait_for_id,
-)
-from ottla.controller.peers import Peers
 from ottla.coordinator.groups import GroupCoordinator
 from ottla.coordinator.markers import Markers
 from ottla.coordinator.producer_ids import ProducerIds
@@ -43,6 +34,15 @@ from ottla.handlers.read_replica import SELECTORS
 from ottla.log.directory import LogDirectory, LogDirectoryError
 from ottla.log.layout import LOCK
 from ottla.log.properties import read_identity
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.membership import (
+    BrokerIdTakenError,
+    Membership,
+    elect_self_controller,
+    ensure_cluster_id,
+    wait_for_id,
+)
+from ottla.metadata.peers import Peers
 from ottla.replication.fetch_sessions import FetchSessions
 from ottla.replication.fetchers import ReplicaFetchers
 from ottla.replication.housekeeping import Housekeeping
@@ -51,8 +51,8 @@ from ottla.replication.log_settings import log_config
 from ottla.replication.moving import LogMoves
 from ottla.replication.replicas import Replicas
 from ottla.replication.throttling import ReplicationThrottles
-from ottla.server.endings import Ending, last_ending, note_beginning
 from ottla.server.listeners import Listeners
+from ottla.server.previous_shutdown import Shutdown, read_previous_shutdown, record_start
 from ottla.server.stores import describe, is_shared, new_store, session_timeout, start_store
 from ottla.store.interface import Store, StoreError
 
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from ottla.model import TopicId
     from ottla.replication.partition import Partition
 
-log = logging.getLogger("ottla.broker")
+logger = logging.getLogger("ottla.broker")
 
 EVERY_INTERFACE = ("0.0.0.0", "::")
 
@@ -119,37 +119,37 @@ class BrokerServer:
     async def _start(self) -> None:
         _check_supported(self._config)
         for warning in self._config.warnings:
-            log.warning(warning)
+            logger.warning(warning)
         store = await self._open_store()
         await wait_for_id(store, self._id, session_timeout(self._config) + 1, self._world.clock)
         cluster_id, store_is_new = await self._identify(store)
-        controller = Controller(self._id, store, self._config, self._world.random.randbytes)
-        await controller.start()
-        self._closing.callback(controller.stop)
-        ending = last_ending(self._world.disk, self._config.list("log.dirs"), self._world.boot_id)
-        self._open_directories(cluster_id, controller)
-        duties = ControllerDuties(self._id, controller, store, self._world.clock)
+        metadata = ClusterMetadata(self._id, store, self._config, self._world.random.randbytes)
+        await metadata.start()
+        self._closing.callback(metadata.stop)
+        previous = read_previous_shutdown(self._world.disk, self._config.list("log.dirs"), self._world.boot_id)
+        self._open_directories(cluster_id, metadata)
+        controller = Controller(self._id, metadata, store, self._world.clock)
         if store_is_new:
-            await seek_controller_seat(controller, store, self._id, self._world.clock)
-            await controller.adopt_topics(self._topics_on_disk())
-        elif ending is not Ending.CLEAN and controller.image.topics:
-            if ending is Ending.LOST:
-                await duties.leave_in_sync()
+            await elect_self_controller(metadata, store, self._id, self._world.clock)
+            await metadata.adopt_topics(self._topics_on_disk())
+        elif previous is not Shutdown.CLEAN and metadata.image.topics:
+            if previous is Shutdown.POWER_LOST:
+                await controller.leave_in_sync()
             # Others lead from now on, where they can; here, it is a new epoch.
-            await duties.elect_leaders(stopping=[self._id])
-            await controller.begin_new_epochs()
-        note_beginning(self._world.disk, self._config.list("log.dirs"), self._world.boot_id)
-        broker = self._assemble(cluster_id, store, controller)
+            await controller.elect_leaders(stopping=[self._id])
+            await metadata.begin_new_epochs()
+        record_start(self._world.disk, self._config.list("log.dirs"), self._world.boot_id)
+        broker = self._assemble(cluster_id, store, metadata)
         await self._listen(broker, store)
         # Not before this broker is registered: who is in sync and not known to be alive is taken for dead.
         assert self._fetchers is not None
-        controller.subscribe(self._fetchers.apply)
-        duties.start()
-        self._closing.callback(duties.stop)
+        metadata.subscribe(self._fetchers.apply)
+        controller.start()
+        self._closing.callback(controller.stop)
         if self._config.boolean("controlled.shutdown.enable"):
-            self._closing.push_async_callback(self._hand_over, broker, duties)
+            self._closing.push_async_callback(self._hand_over, broker, controller)
 
-    async def _hand_over(self, broker: Broker, duties: ControllerDuties) -> None:
+    async def _hand_over(self, broker: Broker, controller: Controller) -> None:
         """Before this broker stops, others lead what it leads, so that clients notice a change and no gap.
 
         It follows nobody any more from here on: else it would be in sync again at once, and those who lead would wait
@@ -159,10 +159,10 @@ class BrokerServer:
         assert self._fetchers is not None
         self._fetchers.stop()
         try:
-            await duties.elect_leaders(stopping=[self._id])
-            await until_known(broker.controller, broker.peers, led)
+            await controller.elect_leaders(stopping=[self._id])
+            await until_known(broker.metadata, broker.peers, led)
         except (StoreError, KafkaError) as error:
-            log.warning("leadership could not be handed over before stopping: %s", error)
+            logger.warning("leadership could not be handed over before stopping: %s", error)
 
     async def _open_store(self) -> Store:
         """The store is opened first, since it names the cluster; it is closed before the logs are."""
@@ -204,8 +204,8 @@ class BrokerServer:
                 "it is the wrong one, or its data is lost."
             )
 
-    def _open_directories(self, cluster_id: str, controller: Controller) -> None:
-        world, config = self._world, controller.config
+    def _open_directories(self, cluster_id: str, metadata: ClusterMetadata) -> None:
+        world, config = self._world, metadata.config
         for path in config.list("log.dirs"):
             self._directories.append(
                 LogDirectory.open(
@@ -214,7 +214,7 @@ class BrokerServer:
                     path,
                     cluster_id=cluster_id,
                     node_id=self._id,
-                    config_of=lambda topic: log_config(topic_config(config, controller.image.topic_config(topic))),
+                    config_of=lambda topic: log_config(topic_config(config, metadata.image.topic_config(topic))),
                     producer_id_expiration_ms=config.integer("producer.id.expiration.ms"),
                     max_open_files=_open_segment_files() // len(config.list("log.dirs")),
                     random_bytes=world.random.randbytes,
@@ -230,47 +230,47 @@ class BrokerServer:
         """By name: the id, the number of partitions and the latest leader epoch."""
         found: dict[str, tuple[TopicId, int, int]] = {}
         for directory in self._directories:
-            for key, log_ in directory.logs.items():
+            for key, log in directory.logs.items():
                 topic_id = directory.topic_id(key)
                 if topic_id is None:
                     raise StartupError(
-                        f"{log_.path} does not say which topic it belongs to (partition.metadata); move it elsewhere."
+                        f"{log.path} does not say which topic it belongs to (partition.metadata); move it elsewhere."
                     )
                 _, partitions, epoch = found.get(key.topic, (topic_id, 0, 0))
-                found[key.topic] = topic_id, max(partitions, key.partition + 1), max(epoch, log_.latest_epoch)
+                found[key.topic] = topic_id, max(partitions, key.partition + 1), max(epoch, log.latest_epoch)
         return found
 
-    def _assemble(self, cluster_id: str, store: Store, controller: Controller) -> Broker:
-        world, config = self._world, controller.config
+    def _assemble(self, cluster_id: str, store: Store, metadata: ClusterMetadata) -> Broker:
+        world, config = self._world, metadata.config
         replicas = Replicas(self._id, self._directories, world.clock, world.background)
-        controller.subscribe(replicas.apply)
+        metadata.subscribe(replicas.apply)
         replicas.delete_strays()
         self._closing.callback(replicas.close)
-        throttles = ReplicationThrottles(self._id, world.clock, lambda: controller.config)
-        fetchers = ReplicaFetchers(self._id, replicas, lambda: controller.config, throttles.as_follower)
+        throttles = ReplicationThrottles(self._id, world.clock, lambda: metadata.config)
+        fetchers = ReplicaFetchers(self._id, replicas, lambda: metadata.config, throttles.as_follower)
         self._fetchers = fetchers
         self._closing.callback(fetchers.stop)
-        in_sync = InSyncReplicas(replicas, world.clock, lambda: controller.config, partial(_alter_isr, controller))
+        in_sync = InSyncReplicas(replicas, world.clock, lambda: metadata.config, partial(_alter_isr, metadata))
         in_sync.start()
         self._closing.callback(in_sync.stop)
-        replicas.on_unfinished = controller.publish
-        abdication = Abdication(controller, replicas, store, world.clock)
-        abdication.start()
-        self._closing.callback(abdication.stop)
-        housekeeping = Housekeeping(replicas, world.clock, world.background, lambda: controller.config)
+        replicas.on_unfinished = metadata.publish
+        disk_failover = DiskFailover(metadata, replicas, store, world.clock)
+        disk_failover.start()
+        self._closing.callback(disk_failover.stop)
+        housekeeping = Housekeeping(replicas, world.clock, world.background, lambda: metadata.config)
         housekeeping.start()
         self._closing.callback(housekeeping.stop)
-        moves = LogMoves(replicas, world.clock, world.background, lambda: controller.config)
+        moves = LogMoves(replicas, world.clock, world.background, lambda: metadata.config)
         moves.start()
         self._closing.callback(moves.stop)
-        groups = GroupCoordinator(controller, replicas, store, world.clock, world.random.randbytes)
+        groups = GroupCoordinator(metadata, replicas, store, world.clock, world.random.randbytes)
         groups.start()
         self._closing.callback(groups.stop)
-        peers = Peers(controller)
+        peers = Peers(metadata)
         self._closing.callback(peers.stop)
-        producer_ids, markers = ProducerIds(self._id, store), Markers(controller, replicas, groups, peers)
+        producer_ids, markers = ProducerIds(self._id, store), Markers(metadata, replicas, groups, peers)
         self._closing.callback(markers.stop)
-        transactions = TransactionCoordinator(controller, replicas, producer_ids, markers, peers, world.clock)
+        transactions = TransactionCoordinator(metadata, replicas, producer_ids, markers, peers, world.clock)
         transactions.start()
         self._closing.callback(transactions.stop)
         return Broker(
@@ -278,7 +278,7 @@ class BrokerServer:
             cluster_id=cluster_id,
             advertised=frozenset(listener.name for listener in advertised_listeners(config) or ()),
             clock=world.clock,
-            controller=controller,
+            metadata=metadata,
             replicas=replicas,
             throttle=throttles.as_leader,
             moves=moves,
@@ -305,7 +305,7 @@ class BrokerServer:
                     "choose another port with --listen HOST:PORT."
                 ) from error
             self.addresses[listener.name] = address
-        membership = Membership(self._id, store, broker.controller, self._world.clock)
+        membership = Membership(self._id, store, broker.metadata, self._world.clock)
         self._closing.callback(membership.stop)
         await membership.join(self._registration)
         listeners.start()
@@ -325,11 +325,11 @@ class BrokerServer:
         return BrokerZnode(tuple(endpoints), None if rack is None else str(rack), self._world.clock.time_ms())
 
 
-async def _alter_isr(controller: Controller, partition: Partition, followers: frozenset[int]) -> None:
-    state = controller.image.partition(*partition.topic_partition)
+async def _alter_isr(metadata: ClusterMetadata, partition: Partition, followers: frozenset[int]) -> None:
+    state = metadata.image.partition(*partition.topic_partition)
     replicas = () if state is None else state.replicas
-    isr = [replica for replica in replicas if replica in followers or replica == controller.broker_id]
-    await controller.alter_isr(partition.topic_partition, partition.leader_epoch, isr, partition.state_version)
+    isr = [replica for replica in replicas if replica in followers or replica == metadata.broker_id]
+    await metadata.alter_isr(partition.topic_partition, partition.leader_epoch, isr, partition.state_version)
 
 
 def _open_segment_files() -> int:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Event, Later
     from ottla.server.buffers import Buffers
 
-log = logging.getLogger("ottla.server")
+logger = logging.getLogger("ottla.server")
 
 MAX_OUTSTANDING = 128
 """Produce requests of one connection that may wait for their disk before the next one is served."""
@@ -27,7 +27,7 @@ MAX_OUTSTANDING = 128
 MAX_UNSENT = 1 << 20
 """Reply bytes a peer may leave unread before it is read no further. One reply may be larger."""
 
-MAX_TURN_SECONDS = 0.02
+MAX_SERVE_SECONDS = 0.02
 """How long one connection is served before the others get their turn."""
 
 
@@ -143,7 +143,7 @@ class ClientConnection:
     def _serve(self, now: float) -> None:
         """Serve the whole requests that have arrived, then send their replies at once."""
         try:
-            self._serve_frames(now + MAX_TURN_SECONDS)
+            self._serve_frames(now + MAX_SERVE_SECONDS)
         except Exception as error:
             self._fail(error)
             return
@@ -247,8 +247,8 @@ class ClientConnection:
     def _fail(self, error: Exception) -> None:
         """Hang up, after the replies to what came before."""
         if isinstance(error, (FrameError, WireError, CloseConnectionError)):
-            log.warning("closing the connection of %s: %s", self._connection.peer, error)
+            logger.warning("closing the connection of %s: %s", self._connection.peer, error)
         else:
-            log.error("a request of %s failed; closing its connection", self._connection.peer, exc_info=error)
+            logger.error("a request of %s failed; closing its connection", self._connection.peer, exc_info=error)
         self._flush()
         self.close()

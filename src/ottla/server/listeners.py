@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ottla.env.network import Address, Connection, Listener, Network
     from ottla.handlers.context import Broker
 
-log = logging.getLogger("ottla.server")
+logger = logging.getLogger("ottla.server")
 
 
 class Listeners:
@@ -48,10 +48,10 @@ class Listeners:
         config = self._broker.config
         host = connection.peer.host
         if len(self._connections) >= config.integer("max.connections"):
-            log.warning("refusing %s: max.connections are open", connection.peer)
+            logger.warning("refusing %s: max.connections are open", connection.peer)
             return None
         if self._per_host[host] >= config.integer("max.connections.per.ip"):
-            log.warning("refusing %s: its host has max.connections.per.ip open", connection.peer)
+            logger.warning("refusing %s: its host has max.connections.per.ip open", connection.peer)
             return None
         client = ClientConnection(self._broker, connection, name, self._buffers, self._closed)
         self._connections[client] = None

@@ -20,7 +20,7 @@ from ottla.server.broker import BrokerServer, ShutdownError, StartupError
 from ottla.server.event_loop import new_event_loop
 
 _LOG_FORMAT = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
-log = logging.getLogger("ottla.server")
+logger = logging.getLogger("ottla.server")
 
 
 def serve(
@@ -82,9 +82,9 @@ async def _run(config: BrokerConfig, hints: bool) -> None:
     gc.freeze()
     say_ready([f"{name}://{address}" for name, address in server.addresses.items()], hints=hints)
     await stop.wait()
-    log.info("stopping")
+    logger.info("stopping")
     await server.stop()
-    log.info("stopped cleanly")
+    logger.info("stopped cleanly")
 
 
 async def _start(server: BrokerServer, stop: asyncio.Event) -> bool:
@@ -96,7 +96,7 @@ async def _start(server: BrokerServer, stop: asyncio.Event) -> bool:
         starting.cancel()
         await asyncio.wait([starting])
         if starting.cancelled():
-            log.info("stopped before it was ready")
+            logger.info("stopped before it was ready")
             return False
     await starting
     return True

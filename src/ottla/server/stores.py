@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ottla.server.broker import World
     from ottla.store.interface import Store
 
-log = logging.getLogger("ottla.broker")
+logger = logging.getLogger("ottla.broker")
 
 STORE_FILE = "store.sqlite"
 
@@ -59,7 +59,7 @@ async def start_store(store: Store, config: BrokerConfig) -> None:
     try:
         done, _ = await asyncio.wait([starting], timeout=_SAY_SO_AFTER_SECONDS)
         if not done:
-            log.info("waiting for %s, %g s at most", describe(config), _patience(config))
+            logger.info("waiting for %s, %g s at most", describe(config), _patience(config))
         await starting
     finally:
         starting.cancel()

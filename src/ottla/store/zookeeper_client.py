@@ -26,7 +26,7 @@ from kazoo.protocol.states import KazooState, KeeperState
 from ottla.env.clock import Clock, Timer
 from ottla.store.interface import StoreError
 
-log = logging.getLogger("ottla.store.zookeeper")
+logger = logging.getLogger("ottla.store.zookeeper")
 _kazoo_log = logging.getLogger("ottla.store.zookeeper.kazoo")
 # It repeats itself with every attempt to connect; what matters is said here, once.
 _kazoo_log.setLevel(logging.ERROR)
@@ -235,13 +235,13 @@ class ZooKeeperClient:
 
     def _state_changed(self, state: str, detail: str, identity: tuple[int, bytes] | None) -> None:
         if state == KazooState.CONNECTED and identity is not None:
-            log.info("connected to ZooKeeper at %s, session 0x%x", self._address, identity[0])
+            logger.info("connected to ZooKeeper at %s, session 0x%x", self._address, identity[0])
             self._stop_waiting()
             self._connected = True
             self._listener.connected(identity[0])
             self._pump()
         elif state == KazooState.SUSPENDED:
-            log.warning("the connection to ZooKeeper is lost; connecting again")
+            logger.warning("the connection to ZooKeeper is lost; connecting again")
             self._begin_waiting()
         elif state == KazooState.LOST:
             self._lose(detail)

@@ -13,7 +13,7 @@ from ottla.store.interface import ROOT, Changes, Node, is_under, parent_of
 from ottla.store.zookeeper_plan import SESSIONS
 from ottla.store.zookeeper_requests import Requests, Seen
 
-log = logging.getLogger("ottla.store.zookeeper")
+logger = logging.getLogger("ottla.store.zookeeper")
 
 REMOVALS_KEPT = 10_000
 """A reader that is further behind than this many removed nodes gets the whole tree."""
@@ -80,7 +80,7 @@ class Mirror:
                         break
                     zxid = max(zxid, await self._read_round(changed))
                 else:
-                    log.warning("the tree changes faster than it can be read; a commit may be seen in parts")
+                    logger.warning("the tree changes faster than it can be read; a commit may be seen in parts")
             finally:
                 self._note(changed, zxid)
             if not self._complete:

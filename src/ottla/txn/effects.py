@@ -3,8 +3,8 @@
 from enum import Enum
 from typing import NamedTuple
 
-from ottla.core import effects
-from ottla.core.effects import SetTimer
+from ottla.coordinator_core import effects
+from ottla.coordinator_core.effects import SetTimer
 from ottla.model import TopicPartition
 from ottla.txn.records import Record
 from ottla.txn.results import Result

@@ -51,7 +51,7 @@ def check_producer(transaction: Transaction, producer: Producer) -> ErrorCode:
     return ErrorCode.NONE
 
 
-class Ending(Enum):
+class EndVerdict(Enum):
     """What EndTxn comes to, where it is not refused."""
 
     PREPARE = "prepare"
@@ -60,7 +60,7 @@ class Ending(Enum):
     """It has already ended in that way: the reply was lost, so it is given again."""
 
 
-def judge_end(transaction: Transaction | None, command: EndTxn) -> Ending | ErrorCode:
+def judge_end(transaction: Transaction | None, command: EndTxn) -> EndVerdict | ErrorCode:
     if transaction is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if command.protocol >= PROTOCOL_2:
@@ -68,7 +68,7 @@ def judge_end(transaction: Transaction | None, command: EndTxn) -> Ending | Erro
     return _judge_end_1(transaction, command)
 
 
-def _judge_end_1(transaction: Transaction, command: EndTxn) -> Ending | ErrorCode:
+def _judge_end_1(transaction: Transaction, command: EndTxn) -> EndVerdict | ErrorCode:
     """The epoch stays as it is, so the state alone tells a repetition: one that comes late is taken for one too."""
     error = check_producer(transaction, command.producer)
     if error is not ErrorCode.NONE:
@@ -76,11 +76,11 @@ def _judge_end_1(transaction: Transaction, command: EndTxn) -> Ending | ErrorCod
     if transaction.state.is_preparing:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if transaction.state is ONGOING:
-        return Ending.PREPARE
-    return Ending.REPEATED if _ended_as(transaction, command.committed) else ErrorCode.INVALID_TXN_STATE
+        return EndVerdict.PREPARE
+    return EndVerdict.REPEATED if _ended_as(transaction, command.committed) else ErrorCode.INVALID_TXN_STATE
 
 
-def _judge_end_2(transaction: Transaction, command: EndTxn) -> Ending | ErrorCode:
+def _judge_end_2(transaction: Transaction, command: EndTxn) -> EndVerdict | ErrorCode:
     """The epoch tells a repetition from the end of the next transaction, which may be an abort of nothing."""
     if transaction.state.is_preparing:
         return ErrorCode.CONCURRENT_TRANSACTIONS
@@ -90,11 +90,11 @@ def _judge_end_2(transaction: Transaction, command: EndTxn) -> Ending | ErrorCod
     current = command.producer.producer_epoch == transaction.stored.producer_epoch
     repeated = rotated or command.producer.producer_epoch + 1 == transaction.stored.producer_epoch
     if transaction.state in (COMPLETE_COMMIT, COMPLETE_ABORT) and repeated:
-        return Ending.REPEATED if _ended_as(transaction, command.committed) else ErrorCode.INVALID_TXN_STATE
+        return EndVerdict.REPEATED if _ended_as(transaction, command.committed) else ErrorCode.INVALID_TXN_STATE
     if not current:
         return ErrorCode.PRODUCER_FENCED
     if transaction.state is ONGOING or not command.committed:
-        return Ending.PREPARE
+        return EndVerdict.PREPARE
     return ErrorCode.INVALID_TXN_STATE
 
 

@@ -9,54 +9,54 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
 from ottla.cluster.znodes import NO_LEADER
-from ottla.coordinator.shell import CoreT, Shell
-from ottla.core.placement import partition_for
+from ottla.coordinator.shard import CoreT, Shard
+from ottla.coordinator_core.placement import partition_for
 from ottla.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.cluster.image import ClusterImage
     from ottla.config.broker import BrokerConfig
-    from ottla.controller.controller import Controller
-    from ottla.core.effects import Now
+    from ottla.coordinator_core.effects import Now
     from ottla.env.clock import Clock
+    from ottla.metadata.cluster_metadata import ClusterMetadata
     from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
 
-log = logging.getLogger("ottla.coordinator")
+logger = logging.getLogger("ottla.coordinator")
 
 _LOAD_AGAIN_SECONDS = 5.0
 
 
-class Shells(Generic[CoreT]):
+class Shards(Generic[CoreT]):
     def __init__(
         self,
         topic: str,
-        controller: Controller,
+        metadata: ClusterMetadata,
         replicas: Replicas,
         clock: Clock,
         *,
-        new_shell: Callable[[Partition, BrokerConfig], Shell[CoreT]],
-        load: Callable[[Shell[CoreT], BrokerConfig], Awaitable[None]],
+        new_shard: Callable[[Partition, BrokerConfig], Shard[CoreT]],
+        load: Callable[[Shard[CoreT], BrokerConfig], Awaitable[None]],
     ) -> None:
         """`load` brings a new shell to the state that its partition, and whatever else there is, describes."""
         self.topic = topic
-        self._controller = controller
+        self._metadata = metadata
         self._replicas = replicas
         self._clock = clock
-        self._new_shell = new_shell
-        self._load_shell = load
-        self._shells: dict[int, Shell[CoreT]] = {}
+        self._new_shard = new_shard
+        self._load_shard = load
+        self._shards: dict[int, Shard[CoreT]] = {}
         self._loading: set[asyncio.Task[None]] = set()
 
-    def __iter__(self) -> Iterator[Shell[CoreT]]:
-        return iter(tuple(self._shells.values()))
+    def __iter__(self) -> Iterator[Shard[CoreT]]:
+        return iter(tuple(self._shards.values()))
 
     def stop(self) -> None:
         for task in self._loading:
             task.cancel()
-        for shell in self._shells.values():
-            shell.unload()
-        self._shells.clear()
+        for shard in self._shards.values():
+            shard.unload()
+        self._shards.clear()
 
     def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
         """Follow the cluster. The replicas must have followed it before."""
@@ -67,81 +67,81 @@ class Shells(Generic[CoreT]):
                 led[state.partition] = self._replicas.leader_of(self.topic, state.partition)
             except KafkaError:
                 continue
-        for index, shell in list(self._shells.items()):
-            if led.get(index) is not shell.partition or shell.leader_epoch != shell.partition.leader_epoch:
-                shell.unload()
-                del self._shells[index]
+        for index, shard in list(self._shards.items()):
+            if led.get(index) is not shard.partition or shard.leader_epoch != shard.partition.leader_epoch:
+                shard.unload()
+                del self._shards[index]
         for index, partition in led.items():
-            if index not in self._shells:
+            if index not in self._shards:
                 self._host(index, partition, config)
 
     def _host(self, index: int, partition: Partition, config: BrokerConfig) -> None:
-        shell = self._shells[index] = self._new_shell(partition, config)
-        shell.on_doubt = partial(self._renew, index, shell)
-        self._start_loading(index, shell, config)
+        shard = self._shards[index] = self._new_shard(partition, config)
+        shard.on_outcome_unknown = partial(self._renew, index, shard)
+        self._start_loading(index, shard, config)
 
-    def _renew(self, index: int, shell: Shell[CoreT]) -> None:
+    def _renew(self, index: int, shard: Shard[CoreT]) -> None:
         """What is in memory may not be what is on disk: begin again from that."""
-        if self._shells.get(index) is shell:
-            shell.unload()
-            self._host(index, shell.partition, self._controller.config)
+        if self._shards.get(index) is shard:
+            shard.unload()
+            self._host(index, shard.partition, self._metadata.config)
 
-    def _start_loading(self, index: int, shell: Shell[CoreT], config: BrokerConfig) -> None:
-        if self._shells.get(index) is shell:
-            task = asyncio.ensure_future(self._load(index, shell, config))
+    def _start_loading(self, index: int, shard: Shard[CoreT], config: BrokerConfig) -> None:
+        if self._shards.get(index) is shard:
+            task = asyncio.ensure_future(self._load(index, shard, config))
             self._loading.add(task)
             task.add_done_callback(self._loading.discard)
 
-    async def _load(self, index: int, shell: Shell[CoreT], config: BrokerConfig) -> None:
+    async def _load(self, index: int, shard: Shard[CoreT], config: BrokerConfig) -> None:
         try:
-            await self._load_shell(shell, config)
+            await self._load_shard(shard, config)
         except Exception:
-            if self._shells.get(index) is not shell:
+            if self._shards.get(index) is not shard:
                 return  # Another broker leads by now, which is why.
-            log.exception("%s could not be loaded, which will be tried again", shell.partition)
-            shell.unload()
-            self._clock.call_later(_LOAD_AGAIN_SECONDS, self._renew, index, shell)
+            logger.exception("%s could not be loaded, which will be tried again", shard.partition)
+            shard.unload()
+            self._clock.call_later(_LOAD_AGAIN_SECONDS, self._renew, index, shard)
 
     # Finding a key
 
     async def locate(self, key: str, create_topic: Callable[[], Awaitable[None]]) -> int:
         """The broker that coordinates a key. The topic is created for the very first one. Raises KafkaError."""
-        if self.topic not in self._controller.image.topics:
+        if self.topic not in self._metadata.image.topics:
             try:
                 await create_topic()
             except KafkaError as error:
                 if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error
-        state = self._controller.image.partition(self.topic, self.partition_of(key))
+        state = self._metadata.image.partition(self.topic, self.partition_of(key))
         if state is None or state.leader == NO_LEADER:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return state.leader
 
     def partition_of(self, key: str) -> int:
-        topic = self._controller.image.topics.get(self.topic)
+        topic = self._metadata.image.topics.get(self.topic)
         if topic is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {self.topic} yet")
         return partition_for(key, len(topic.partitions))
 
-    def find(self, key: str) -> Shell[CoreT]:
+    def find(self, key: str) -> Shard[CoreT]:
         """The shell that runs a group or a transactional id. Raises KafkaError."""
         return self.at(self.partition_of(key))
 
-    def at(self, index: int) -> Shell[CoreT]:
+    def at(self, index: int) -> Shard[CoreT]:
         """The shell of a partition. Raises KafkaError."""
-        shell = self._shells.get(index)
-        if shell is None:
+        shard = self._shards.get(index)
+        if shard is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        if not shell.loaded:
+        if not shard.loaded:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return shell
+        return shard
 
-    def loaded(self) -> list[Shell[CoreT]]:
-        return [shell for shell in self if shell.loaded]
+    def loaded(self) -> list[Shard[CoreT]]:
+        return [shard for shard in self if shard.loaded]
 
-    def all(self) -> list[Shell[CoreT]]:
+    def all(self) -> list[Shard[CoreT]]:
         """Every shell, for who needs to see everything. Raises KafkaError while one is still loading."""
-        if not all(shell.loaded for shell in self):
+        if not all(shard.loaded for shard in self):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return list(self)
 

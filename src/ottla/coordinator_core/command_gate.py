@@ -3,12 +3,12 @@ them, since what the core would decide on is not yet what is written."""
 
 from typing import Any, Generic, TypeVar
 
-from ottla.core.effects import Outcome
+from ottla.coordinator_core.effects import Outcome
 
 OutcomeT = TypeVar("OutcomeT", bound=Outcome[Any, Any, Any])
 
 
-class Turns(Generic[OutcomeT]):
+class CommandGate(Generic[OutcomeT]):
     """Whoever breaks the order is mistaken, and hears of it at once."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from ottla.env.network import Address
 from ottla.wire.schema import Request, Response
 
 if TYPE_CHECKING:
-    from ottla.controller.controller import Controller
+    from ottla.metadata.cluster_metadata import ClusterMetadata
 
 R = TypeVar("R", bound=Response)
 
@@ -22,8 +22,8 @@ _SECONDS = 10.0
 class Peers:
     """One connection to each broker that was asked something, made when it is needed."""
 
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
+    def __init__(self, metadata: ClusterMetadata) -> None:
+        self._metadata = metadata
         self._connections: dict[Address, asyncio.Task[Connection]] = {}
 
     def stop(self) -> None:
@@ -40,8 +40,8 @@ class Peers:
         return await connection.call(request, response, within=_SECONDS)
 
     def _address(self, broker_id: int) -> Address:
-        broker = self._controller.image.brokers.get(broker_id)
-        endpoint = None if broker is None else broker.endpoint(inter_broker_listener(self._controller.config))
+        broker = self._metadata.image.brokers.get(broker_id)
+        endpoint = None if broker is None else broker.endpoint(inter_broker_listener(self._metadata.config))
         if endpoint is None:
             raise ConnectionFailed(f"broker {broker_id} is not there")
         return Address(endpoint.host, endpoint.port)
@@ -49,7 +49,7 @@ class Peers:
     async def _connection(self, address: Address) -> Connection:
         task = self._connections.get(address)
         if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().closed)):
-            client_id = f"broker-{self._controller.broker_id}"
+            client_id = f"broker-{self._metadata.broker_id}"
             task = asyncio.ensure_future(connect(address, client_id=client_id, within=_SECONDS))
             self._connections[address] = task
         try:

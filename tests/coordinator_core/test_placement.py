@@ -1,6 +1,6 @@
 import pytest
 
-from ottla.core.placement import java_hash, partition_for
+from ottla.coordinator_core.placement import java_hash, partition_for
 
 
 @pytest.mark.parametrize(

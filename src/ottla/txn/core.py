@@ -14,8 +14,8 @@ Its caller keeps to this order:
 
 from collections.abc import Callable, Mapping
 
-from ottla.core.effects import Now, SetTimer, Token
-from ottla.core.turns import Turns
+from ottla.coordinator_core.command_gate import CommandGate
+from ottla.coordinator_core.effects import Now, SetTimer, Token
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Producer, TopicPartition
 from ottla.txn import listing, markers, rules
@@ -50,7 +50,7 @@ class TxnCore:
         self._next_producer_id = next_producer_id
         self.transactions: dict[str, Transaction] = {}
         """To look at, not to touch."""
-        self._turns: Turns[Outcome] = Turns()
+        self._turns: CommandGate[Outcome] = CommandGate()
 
     def replay(self, record: Record) -> None:
         """Takes over what a written record says. Durable state changes here and nowhere else."""
@@ -199,7 +199,7 @@ class TxnCore:
             assert isinstance(ending, ErrorCode)
             return EndTxnResult(ending)
         producer = transaction.producer
-        if ending is rules.Ending.PREPARE:
+        if ending is rules.EndVerdict.PREPARE:
             producer = self._prepare(transaction, command.committed, command.protocol, now, out)
         return EndTxnResult(ErrorCode.NONE, *producer)
 

@@ -1,7 +1,7 @@
 """A clean stop, a killed process and a machine without power are told apart."""
 
 from ottla.log.layout import CLEAN_SHUTDOWN
-from ottla.server.endings import Ending, last_ending, note_beginning
+from ottla.server.previous_shutdown import Shutdown, read_previous_shutdown, record_start
 from tests.log.fault_disk import FaultDisk
 
 PATHS = ("/one", "/two")
@@ -16,26 +16,26 @@ def new_disk() -> FaultDisk:
 
 def test_a_killed_broker_finds_its_machine_as_it_was() -> None:
     disk = new_disk()
-    note_beginning(disk, PATHS, "boot 1")
-    assert last_ending(disk, PATHS, "boot 1") is Ending.KILLED
-    assert last_ending(disk, PATHS, "boot 2") is Ending.LOST
+    record_start(disk, PATHS, "boot 1")
+    assert read_previous_shutdown(disk, PATHS, "boot 1") is Shutdown.KILLED
+    assert read_previous_shutdown(disk, PATHS, "boot 2") is Shutdown.POWER_LOST
 
 
 def test_an_empty_disk_has_lost_everything() -> None:
     disk = new_disk()
-    assert last_ending(disk, PATHS, "boot 1") is Ending.LOST
-    note_beginning(disk, PATHS[:1], "boot 1")
-    assert last_ending(disk, PATHS, "boot 1") is Ending.LOST
+    assert read_previous_shutdown(disk, PATHS, "boot 1") is Shutdown.POWER_LOST
+    record_start(disk, PATHS[:1], "boot 1")
+    assert read_previous_shutdown(disk, PATHS, "boot 1") is Shutdown.POWER_LOST
 
 
 def test_where_the_system_does_not_tell_the_worst_is_assumed() -> None:
     disk = new_disk()
-    note_beginning(disk, PATHS, "")
-    assert last_ending(disk, PATHS, "") is Ending.LOST
+    record_start(disk, PATHS, "")
+    assert read_previous_shutdown(disk, PATHS, "") is Shutdown.POWER_LOST
 
 
 def test_a_clean_stop_leaves_nothing_to_ask() -> None:
     disk = new_disk()
     for path in PATHS:
         disk.replace_bytes(f"{path}/{CLEAN_SHUTDOWN}", b"")
-    assert last_ending(disk, PATHS, "boot 2") is Ending.CLEAN
+    assert read_previous_shutdown(disk, PATHS, "boot 2") is Shutdown.CLEAN

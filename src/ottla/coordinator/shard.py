@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
-from ottla.core.effects import CancelTimer, Now, Reply, SetTimer
+from ottla.coordinator_core.effects import CancelTimer, Now, Reply, SetTimer
 from ottla.errors import ErrorCode, KafkaError
 from ottla.records.header import iter_headers
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ottla.records.header import BatchHeader
     from ottla.replication.partition import Admission, Partition
 
-log = logging.getLogger("ottla.coordinator")
+logger = logging.getLogger("ottla.coordinator")
 
 _READ_SIZE = 1 << 20
 
@@ -49,7 +49,7 @@ Replay: TypeAlias = "Callable[[BatchHeader, memoryview], None]"
 """Gives a core what a stored batch says."""
 
 
-class Shell(Generic[CoreT]):
+class Shard(Generic[CoreT]):
     def __init__(
         self,
         partition: Partition,
@@ -65,7 +65,7 @@ class Shell(Generic[CoreT]):
         self.leader_epoch = partition.leader_epoch
         self.core = core
         self.loaded = False
-        self.on_doubt: Callable[[], None] = lambda: None
+        self.on_outcome_unknown: Callable[[], None] = lambda: None
         """Called when records were appended, and nobody knows whether they count: the core must be loaded again."""
         self._journal = journal
         self._clock = clock
@@ -140,13 +140,13 @@ class Shell(Generic[CoreT]):
             try:
                 wait = self._journal.write(outcome, admission)
             except KafkaError as error:
-                log.error("%s: a decision could not be written: %s", self.partition, error)
+                logger.error("%s: a decision could not be written: %s", self.partition, error)
                 outcome, written = self.core.append_failed(outcome, error.code, self.now()), False
             else:
                 self.core.written(outcome)
                 self.follow(wait)
         for message in outcome.messages:
-            log.info(message)
+            logger.info(message)
         for timer in outcome.timers:
             self._set_timer(timer)
         # What rests on nothing new may rest on something that is on its way.
@@ -173,8 +173,8 @@ class Shell(Generic[CoreT]):
             self._uncommitted = None
         error = None if done.cancelled() else done.exception()
         if error is not None and not self._unloaded:
-            log.error("%s: a decision could not be written: %s", self.partition, error)
-            self.on_doubt()
+            logger.error("%s: a decision could not be written: %s", self.partition, error)
+            self.on_outcome_unknown()
 
     def _finish(self, outcome: Any) -> None:
         for reply in outcome.replies:

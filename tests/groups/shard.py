@@ -5,11 +5,11 @@ from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple
 
-from ottla.core.effects import Now, Reply, SetTimer
+from ottla.coordinator_core.effects import Now, Reply, SetTimer
 from ottla.errors import ErrorCode
 from ottla.groups import records
 from ottla.groups.commands import Commit, Join, LeavingMember, PartitionCommit, Protocol, Sync, TxnCommit
-from ottla.groups.coordinator import GroupCore
+from ottla.groups.core import GroupCore
 from ottla.groups.effects import Outcome, TimerKey
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import Record
@@ -44,7 +44,7 @@ class End(NamedTuple):
     committed: bool
 
 
-class Shell:
+class Shard:
     """Appends by encoding, so that every record that is replayed has been through the format and back."""
 
     def __init__(self, parameters: GroupParameters | None = None) -> None:

@@ -14,11 +14,11 @@ from ottla.cluster.registration import create_cluster_id, elect_controller, regi
 from ottla.store.interface import Create, StoreConflictError, StoreError
 
 if TYPE_CHECKING:
-    from ottla.controller.controller import Controller
     from ottla.env.clock import Clock
+    from ottla.metadata.cluster_metadata import ClusterMetadata
     from ottla.store.interface import Store
 
-log = logging.getLogger("ottla.controller")
+logger = logging.getLogger("ottla.metadata")
 
 _LOOK_AGAIN_SECONDS = 0.1
 _JOIN_AGAIN_SECONDS = 1.0
@@ -61,7 +61,7 @@ async def wait_for_id(store: Store, broker_id: int, patience: float, clock: Cloc
         if clock.monotonic() >= give_up:
             raise BrokerIdTakenError(broker_id)
         if not waiting:
-            log.info("waiting for the former session of broker %d to end, %g s at most", broker_id, patience)
+            logger.info("waiting for the former session of broker %d to end, %g s at most", broker_id, patience)
             waiting = True
         await _pause(clock, _LOOK_AGAIN_SECONDS)
 
@@ -76,30 +76,30 @@ async def register(store: Store, broker_id: int, broker: znodes.BrokerZnode) -> 
             raise BrokerIdTakenError(broker_id) from None
 
 
-async def seek_controller_seat(controller: Controller, store: Store, broker_id: int, clock: Clock) -> None:
+async def elect_self_controller(metadata: ClusterMetadata, store: Store, broker_id: int, clock: Clock) -> None:
     """Become the controller if the seat is free."""
     while True:
-        ops, epoch = elect_controller(controller.image, broker_id, clock.time_ms())
+        ops, epoch = elect_controller(metadata.image, broker_id, clock.time_ms())
         try:
             await store.commit(ops)
         except StoreConflictError:
-            await controller.refresh()
-            if controller.image.controller_id == NO_CONTROLLER:
+            await metadata.refresh()
+            if metadata.image.controller_id == NO_CONTROLLER:
                 continue  # Nobody has the seat; it was the image that was old.
-            log.info("broker %d is the controller", controller.image.controller_id)
+            logger.info("broker %d is the controller", metadata.image.controller_id)
         else:
-            await controller.refresh()
-            log.info("this broker is the controller, epoch %d", epoch)
+            await metadata.refresh()
+            logger.info("this broker is the controller, epoch %d", epoch)
         return
 
 
 class Membership:
     """Keeps a broker's entry. Whoever loses the session is fenced until there is a new entry in a new session."""
 
-    def __init__(self, broker_id: int, store: Store, controller: Controller, clock: Clock) -> None:
+    def __init__(self, broker_id: int, store: Store, metadata: ClusterMetadata, clock: Clock) -> None:
         self._broker_id = broker_id
         self._store = store
-        self._controller = controller
+        self._metadata = metadata
         self._clock = clock
         self._entry: Callable[[], znodes.BrokerZnode]
         self._rejoining: asyncio.Task[None] | None = None
@@ -109,9 +109,9 @@ class Membership:
         """Raises StoreError, BrokerIdTakenError."""
         self._entry = entry
         await register(self._store, self._broker_id, entry())
-        await self._controller.refresh()
-        if self._controller.image.controller_id == NO_CONTROLLER:
-            await seek_controller_seat(self._controller, self._store, self._broker_id, self._clock)
+        await self._metadata.refresh()
+        if self._metadata.image.controller_id == NO_CONTROLLER:
+            await elect_self_controller(self._metadata, self._store, self._broker_id, self._clock)
         self._store.on_session_lost(self._lost)
         if self._store.session_id is None:
             self._lost()
@@ -125,8 +125,8 @@ class Membership:
         """The others may have given this broker's partitions to each other already, so it stops here and now."""
         if self._stopped:
             return
-        log.warning("the session with the store is lost; leading nothing until this broker has joined again")
-        self._controller.fence()
+        logger.warning("the session with the store is lost; leading nothing until this broker has joined again")
+        self._metadata.fence()
         if self._rejoining is None or self._rejoining.done():
             self._rejoining = asyncio.ensure_future(self._rejoin())
 
@@ -136,14 +136,14 @@ class Membership:
                 await self._store.start()
                 session = self._store.session_id
                 await register(self._store, self._broker_id, self._entry())
-                await self._controller.refresh()
+                await self._metadata.refresh()
                 if session is not None and session == self._store.session_id:
                     break
             except (StoreError, BrokerIdTakenError, znodes.InvalidZnodeError) as error:
-                log.error("this broker cannot join the cluster, which will be tried again: %s", error)
+                logger.error("this broker cannot join the cluster, which will be tried again: %s", error)
             await _pause(self._clock, _JOIN_AGAIN_SECONDS)
-        log.info("this broker is a member of the cluster again")
-        self._controller.unfence()
+        logger.info("this broker is a member of the cluster again")
+        self._metadata.unfence()
 
 
 async def _pause(clock: Clock, seconds: float) -> None:

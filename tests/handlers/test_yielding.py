@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ottla.handlers.turns import in_turns
+from ottla.handlers.yielding import yielding
 from tests.server.worlds import ManualClock, asynchronous
 
 
@@ -14,7 +14,7 @@ async def test_others_get_their_turn() -> None:
         trace.append("other")
 
     task = asyncio.ensure_future(other())
-    async for item in in_turns(clock, range(3)):
+    async for item in yielding(clock, range(3)):
         trace.append(str(item))
         clock.pass_by(0.015)
     await task
@@ -25,5 +25,5 @@ async def test_others_get_their_turn() -> None:
 async def test_a_short_list_is_done_at_once() -> None:
     interrupted = asyncio.Event()
     asyncio.get_running_loop().call_soon(interrupted.set)
-    assert [item async for item in in_turns(ManualClock(), range(3))] == [0, 1, 2]
+    assert [item async for item in yielding(ManualClock(), range(3))] == [0, 1, 2]
     assert not interrupted.is_set()

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable
 from itertools import count
 
-from ottla.core.effects import Now, Reply, SetTimer
+from ottla.coordinator_core.effects import Now, Reply, SetTimer
 from ottla.errors import ErrorCode
 from ottla.model import Producer, TopicPartition
 from ottla.txn import records
 from ottla.txn.commands import PROTOCOL_1, AddPartitions, EndTxn, InitProducerId
-from ottla.txn.coordinator import TxnCore
+from ottla.txn.core import TxnCore
 from ottla.txn.effects import Marker, Outcome, TimerKey
 from ottla.txn.parameters import TxnParameters
 from ottla.txn.records import Record, TransactionStored
@@ -18,7 +18,7 @@ WALL_START_MS = 1_700_000_000_000
 _MOST_ATTEMPTS = 1000
 
 
-class Shell:
+class Shard:
     """Appends by encoding, so that every record that is loaded has been through the format and back.
 
     Markers wait in `pending` until somebody says what has become of them.

@@ -7,16 +7,16 @@ import pytest
 from ottla.cluster import znodes
 from ottla.cluster.image import NO_CONTROLLER, ClusterImage
 from ottla.cluster.registration import register_broker
-from ottla.controller.membership import (
+from ottla.metadata.membership import (
     BrokerIdTakenError,
     Membership,
+    elect_self_controller,
     ensure_cluster_id,
     register,
-    seek_controller_seat,
     wait_for_id,
 )
 from ottla.store.interface import Create
-from tests.controller.world import ControllerWorld, Member
+from tests.metadata.world import ControllerWorld, Member
 from tests.replication.cluster import broker_znode
 from tests.replication.world import on_loop, settle
 
@@ -25,12 +25,12 @@ async def started(world: ControllerWorld, broker_id: int) -> Member:
     """A broker that has read the cluster and not said anything yet."""
     member = Member(world, broker_id, {})
     await member.store.start()
-    await member.controller.start()
+    await member.metadata.start()
     return member
 
 
 async def seek(world: ControllerWorld, member: Member) -> None:
-    await seek_controller_seat(member.controller, member.store, member.id, world.clock)
+    await elect_self_controller(member.metadata, member.store, member.id, world.clock)
 
 
 # The cluster's id
@@ -105,8 +105,8 @@ async def test_one_broker_is_the_controller(caplog: pytest.LogCaptureFixture) ->
     members = [await started(world, broker_id) for broker_id in (1, 2, 3)]
     await asyncio.gather(*(seek(world, member) for member in members))
     await world.notice()
-    assert {member.controller.image.controller_id for member in members} == {1}
-    assert {member.controller.image.controller_epoch for member in members} == {1}
+    assert {member.metadata.image.controller_id for member in members} == {1}
+    assert {member.metadata.image.controller_epoch for member in members} == {1}
     assert caplog.messages.count("this broker is the controller, epoch 1") == 1
     assert caplog.messages.count("broker 1 is the controller") == 2
 
@@ -118,9 +118,9 @@ async def test_the_next_controller_has_the_next_epoch() -> None:
     await seek(world, one)
     await one.leave()
     await world.notice()
-    assert two.controller.image.controller_id == NO_CONTROLLER
+    assert two.metadata.image.controller_id == NO_CONTROLLER
     await seek(world, two)
-    assert (two.controller.image.controller_id, two.controller.image.controller_epoch) == (2, 2)
+    assert (two.metadata.image.controller_id, two.metadata.image.controller_epoch) == (2, 2)
 
 
 @on_loop
@@ -132,7 +132,7 @@ async def test_a_free_seat_is_taken_even_with_an_old_image() -> None:
     await seek(world, one)
     await one.leave()
     await seek(world, two)
-    assert (two.controller.image.controller_id, two.controller.image.controller_epoch) == (2, 2)
+    assert (two.metadata.image.controller_id, two.metadata.image.controller_epoch) == (2, 2)
 
 
 # A session that is lost
@@ -144,8 +144,8 @@ class Joined:
     def __init__(self, world: ControllerWorld, member: Member) -> None:
         self.member = member
         self.leaders: list[int] = []
-        self.membership = Membership(member.id, member.store, member.controller, world.clock)
-        member.controller.subscribe(lambda image, _: self._see(image))
+        self.membership = Membership(member.id, member.store, member.metadata, world.clock)
+        member.metadata.subscribe(lambda image, _: self._see(image))
 
     def _see(self, image: ClusterImage) -> None:
         self.leaders = [state.leader for topic in image.topics.values() for state in topic.partitions]
@@ -158,7 +158,7 @@ class Joined:
 async def joined(world: ControllerWorld, broker_id: int) -> Joined:
     member = await started(world, broker_id)
     await ensure_cluster_id(member.store, member.random.randbytes, None)
-    await member.controller.refresh()
+    await member.metadata.refresh()
     broker = Joined(world, member)
     await broker.membership.join(lambda: broker_znode(broker_id))
     return broker
@@ -168,31 +168,31 @@ async def joined(world: ControllerWorld, broker_id: int) -> Joined:
 async def test_the_first_member_is_the_controller() -> None:
     world = ControllerWorld()
     one, two = await joined(world, 1), await joined(world, 2)
-    assert one.member.controller.image.controller_id == two.member.controller.image.controller_id == 1
+    assert one.member.metadata.image.controller_id == two.member.metadata.image.controller_id == 1
 
 
 @on_loop
 async def test_a_broker_leads_nothing_from_the_moment_its_session_is_lost() -> None:
     world = ControllerWorld()
     one = await joined(world, 1)
-    await one.member.controller.create_topic("clicks", partitions=2, replication_factor=1)
+    await one.member.metadata.create_topic("clicks", partitions=2, replication_factor=1)
     assert one.leaders == [1, 1]
     one.lose_session(world)
     assert one.leaders == [-1, -1], "at once: nobody has waited for anything"
     await settle()
     assert one.leaders == [1, 1], "it has joined again, and nobody else has taken over"
-    assert one.member.controller.image.brokers.keys() == {1}
+    assert one.member.metadata.image.brokers.keys() == {1}
 
 
 @on_loop
 async def test_a_broker_that_cannot_join_again_stays_fenced_and_tries_again() -> None:
     world = ControllerWorld()
     one = await joined(world, 1)
-    await one.member.controller.create_topic("clicks", partitions=1, replication_factor=1)
+    await one.member.metadata.create_topic("clicks", partitions=1, replication_factor=1)
     one.member.store.broken.add("commit")
     one.lose_session(world)
     await settle()
-    await one.member.controller.refresh()
+    await one.member.metadata.refresh()
     assert one.leaders == [-1], "even when a new image comes"
     one.member.store.broken.clear()
     world.clock.advance(1)
@@ -206,7 +206,7 @@ async def test_a_broker_whose_id_was_taken_meanwhile_stays_fenced_until_it_is_fr
 ) -> None:
     world = ControllerWorld()
     one, twin = await joined(world, 1), await started(world, 1)
-    await one.member.controller.create_topic("clicks", partitions=1, replication_factor=1)
+    await one.member.metadata.create_topic("clicks", partitions=1, replication_factor=1)
     one.member.store.before_commit = lambda: world.tree.commit(
         register_broker(1, broker_znode(1)), twin.store.session_id or 0
     )
@@ -231,7 +231,7 @@ async def test_an_entry_of_its_own_is_no_twin() -> None:
     one.member.store.broken.clear()
     world.clock.advance(1)
     await settle()
-    await one.member.controller.create_topic("clicks", partitions=1, replication_factor=1)
+    await one.member.metadata.create_topic("clicks", partitions=1, replication_factor=1)
     assert one.leaders == [1]
 
 

@@ -16,8 +16,8 @@ Its caller keeps to this order:
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from ottla.core.effects import Now, Token
-from ottla.core.turns import Turns
+from ottla.coordinator_core.command_gate import CommandGate
+from ottla.coordinator_core.effects import Now, Token
 from ottla.errors import ErrorCode
 from ottla.groups.commands import UNKNOWN_MEMBER, Commit, Join, LeavingMember, PartitionCommit, Sync, TxnCommit
 from ottla.groups.effects import Outcome, TimerKey
@@ -52,7 +52,7 @@ class GroupCore:
         self._transactions: dict[int, dict[tuple[str, TopicPartition], None]] = {}
         """By producer id, the groups and partitions for which its open transaction has written offsets. They may have
         been deleted since."""
-        self._turns: Turns[Outcome] = Turns()
+        self._turns: CommandGate[Outcome] = CommandGate()
 
     def replay(self, record: Record, producer_id: int | None = None) -> None:
         """Takes over what a written record says. Durable state changes here and in `replay_end_txn`, nowhere else.

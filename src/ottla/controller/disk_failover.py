@@ -14,19 +14,19 @@ from ottla.cluster.failover import commits, leave
 from ottla.store.interface import StoreError
 
 if TYPE_CHECKING:
-    from ottla.controller.controller import Controller
     from ottla.env.clock import Clock, Timer
+    from ottla.metadata.cluster_metadata import ClusterMetadata
     from ottla.replication.replicas import Replicas
     from ottla.store.interface import Store
 
-log = logging.getLogger("ottla.controller")
+logger = logging.getLogger("ottla.controller")
 
 _LOOK_EVERY_SECONDS = 2.0
 
 
-class Abdication:
-    def __init__(self, controller: Controller, replicas: Replicas, store: Store, clock: Clock) -> None:
-        self._controller = controller
+class DiskFailover:
+    def __init__(self, metadata: ClusterMetadata, replicas: Replicas, store: Store, clock: Clock) -> None:
+        self._metadata = metadata
         self._replicas = replicas
         self._store = store
         self._clock = clock
@@ -45,22 +45,22 @@ class Abdication:
     def _look(self) -> None:
         self.start()
         if not self._replicas.all_hosted:
-            self._controller.publish()  # There may be space again.
+            self._metadata.publish()  # There may be space again.
         if self._replicas.unserved() and (self._leaving is None or self._leaving.done()):
             self._leaving = asyncio.ensure_future(self._leave())
 
     async def _leave(self) -> None:
         """Where another replica is in sync and alive. Whoever has it alone keeps it."""
-        image = self._controller.image
-        living = image.brokers.keys() - {self._controller.broker_id}
+        image = self._metadata.image
+        living = image.brokers.keys() - {self._metadata.broker_id}
         changes = [
             (partition, state)
-            for partition, state in leave(image, self._controller.broker_id)
+            for partition, state in leave(image, self._metadata.broker_id)
             if partition in self._replicas.unserved() and state.leader in living
         ]
         try:
             for ops in commits(image, changes):
                 await self._store.commit(ops)
-                log.warning("%d partitions that cannot be written here are left to others", len(ops) - 1)
+                logger.warning("%d partitions that cannot be written here are left to others", len(ops) - 1)
         except StoreError as error:
-            log.info("others could not be made to lead, which will be tried again: %s", error)
+            logger.info("others could not be made to lead, which will be tried again: %s", error)

@@ -5,8 +5,8 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 from ottla.config.broker import BrokerConfig
-from ottla.controller.controller import Controller
-from ottla.controller.membership import ensure_cluster_id, register, seek_controller_seat
+from ottla.metadata.cluster_metadata import ClusterMetadata
+from ottla.metadata.membership import elect_self_controller, ensure_cluster_id, register
 from ottla.store.interface import Changes, Node, Op, StoreError
 from ottla.store.memory import MemoryStore, MemoryTree
 from tests.manual_clock import ManualClock
@@ -63,19 +63,19 @@ class Member:
         self.store = TroubledStore(cluster.tree, cluster.clock)
         self.random = random.Random(broker_id)
         config = BrokerConfig({"node.id": str(broker_id), **settings})
-        self.controller = Controller(broker_id, self.store, config, self.random.randbytes)
+        self.metadata = ClusterMetadata(broker_id, self.store, config, self.random.randbytes)
         self._clock = cluster.clock
 
     async def join(self) -> None:
         await self.store.start()
         await ensure_cluster_id(self.store, self.random.randbytes, None)
-        await self.controller.start()
-        await seek_controller_seat(self.controller, self.store, self.id, self._clock)
+        await self.metadata.start()
+        await elect_self_controller(self.metadata, self.store, self.id, self._clock)
         await register(self.store, self.id, broker_znode(self.id))
-        await self.controller.refresh()
+        await self.metadata.refresh()
 
     async def leave(self) -> None:
-        self.controller.stop()
+        self.metadata.stop()
         await self.store.close()
 
 

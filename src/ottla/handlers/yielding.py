@@ -14,7 +14,7 @@ T = TypeVar("T")
 _TURN_SECONDS = 0.02
 
 
-async def in_turns(clock: Clock, items: Iterable[T]) -> AsyncIterator[T]:
+async def yielding(clock: Clock, items: Iterable[T]) -> AsyncIterator[T]:
     """The items one by one, with a pause for others whenever the turn is over."""
     end = clock.monotonic() + _TURN_SECONDS
     for item in items:

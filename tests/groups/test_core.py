@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.core.effects import Now, Reply, response_error
+from ottla.coordinator_core.effects import Now, Reply, response_error
 from ottla.errors import ErrorCode
 from ottla.groups.commands import Commit, PartitionCommit, Protocol, TxnCommit
-from ottla.groups.coordinator import MAX_PORTION
+from ottla.groups.core import MAX_PORTION
 from ottla.groups.effects import Outcome, TimerKey, TimerKind
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import GroupRemoved, GroupStored, OffsetCommitted, OffsetRemoved, StoredMember
@@ -22,7 +22,7 @@ from ottla.groups.results import (
     SyncResult,
 )
 from ottla.model import ZERO_TOPIC_ID, Producer, TopicId, TopicPartition
-from tests.groups.shell import WALL_START_MS, Shell, protocols, subscription
+from tests.groups.shard import WALL_START_MS, Shard, protocols, subscription
 
 OLD_TOPIC = TopicId(b"o" * 16)
 NEW_TOPIC = TopicId(b"n" * 16)
@@ -33,17 +33,17 @@ def stored(subscribed: bytes, generation: int = 1, protocol_type: str = "consume
     return GroupStored("g", generation, protocol_type, "range", "a-1", WALL_START_MS, (member,))
 
 
-def loaded(*records: GroupStored | OffsetCommitted | GroupRemoved) -> Shell:
-    shell = Shell()
+def loaded(*records: GroupStored | OffsetCommitted | GroupRemoved) -> Shard:
+    shard = Shard()
     for record in records:
-        shell.core.replay(record)
-    shell.perform(shell.core.on_loaded(shell.now))
-    return shell
+        shard.core.replay(record)
+    shard.perform(shard.core.on_loaded(shard.now))
+    return shard
 
 
 def test_a_command_must_not_overtake_the_records_of_the_last_one() -> None:
-    shell = Shell()
-    core = shell.core
+    shard = Shard()
+    core = shard.core
     outcome = core.delete_groups("token", ["nope"])
     assert not outcome.records
     with pytest.raises(RuntimeError, match="not the records of the last command"):
@@ -51,9 +51,9 @@ def test_a_command_must_not_overtake_the_records_of_the_last_one() -> None:
     core.replay(OffsetCommitted("g", "clicks", 0, 5))
     outcome = core.delete_groups("token", ["g"])
     with pytest.raises(RuntimeError, match="neither written nor given up"):
-        core.timer_fired(TimerKey(TimerKind.JOIN, "g"), shell.now)
+        core.timer_fired(TimerKey(TimerKind.JOIN, "g"), shard.now)
     with pytest.raises(RuntimeError, match="not the records of the last command"):
-        core.append_failed(Outcome(), ErrorCode.KAFKA_STORAGE_ERROR, shell.now)
+        core.append_failed(Outcome(), ErrorCode.KAFKA_STORAGE_ERROR, shard.now)
     with pytest.raises(RuntimeError, match="neither written nor given up"):
         core.replay_end_txn(7, committed=True)
     assert core.fetch_offset("g", "clicks", 0) is not None
@@ -102,69 +102,69 @@ def test_clients_hear_of_coordinators_not_of_partitions(append_error: ErrorCode,
 
 
 def test_a_group_without_a_name_has_no_members() -> None:
-    shell = Shell()
-    assert shell.replies[shell.join("a", group_id="")] == JoinResult(ErrorCode.INVALID_GROUP_ID, "")
-    assert shell.replies[shell.sync("a-1", 1, group_id="")] == SyncResult(ErrorCode.INVALID_GROUP_ID)
-    assert shell.replies[shell.leave(group_id="")] == LeaveResult(ErrorCode.INVALID_GROUP_ID)
-    assert shell.heartbeat("a-1", 1, group_id="") is ErrorCode.INVALID_GROUP_ID
+    shard = Shard()
+    assert shard.replies[shard.join("a", group_id="")] == JoinResult(ErrorCode.INVALID_GROUP_ID, "")
+    assert shard.replies[shard.sync("a-1", 1, group_id="")] == SyncResult(ErrorCode.INVALID_GROUP_ID)
+    assert shard.replies[shard.leave(group_id="")] == LeaveResult(ErrorCode.INVALID_GROUP_ID)
+    assert shard.heartbeat("a-1", 1, group_id="") is ErrorCode.INVALID_GROUP_ID
 
 
 def test_a_group_without_a_name_may_have_offsets() -> None:
     """Kafka keeps this for its oldest clients."""
-    shell = Shell()
-    shell.commit(PartitionCommit("clicks", 0, 5), group_id="")
-    assert [it.offset for it in shell.core.fetch_all_offsets("")] == [5]
+    shard = Shard()
+    shard.commit(PartitionCommit("clicks", 0, 5), group_id="")
+    assert [it.offset for it in shard.core.fetch_all_offsets("")] == [5]
 
 
 def test_metadata_is_limited_in_utf16_units() -> None:
-    shell = Shell(GroupParameters(offset_metadata_max_bytes=4))
+    shard = Shard(GroupParameters(offset_metadata_max_bytes=4))
     notes = ["", None, "four", "fünf", "🚀🚀", "fives", "🚀🚀🚀"]
-    token = shell.commit(*[PartitionCommit("clicks", at, 5, 0, note) for at, note in enumerate(notes)])
-    assert shell.replies[token] == CommitResult(
+    token = shard.commit(*[PartitionCommit("clicks", at, 5, 0, note) for at, note in enumerate(notes)])
+    assert shard.replies[token] == CommitResult(
         (ErrorCode.NONE,) * 5 + (ErrorCode.OFFSET_METADATA_TOO_LARGE,) * 2,
     )
-    assert [it.metadata for it in shell.core.fetch_all_offsets("g")] == ["", "", "four", "fünf", "🚀🚀"]
+    assert [it.metadata for it in shard.core.fetch_all_offsets("g")] == ["", "", "four", "fünf", "🚀🚀"]
 
 
 def test_a_commit_keeps_all_it_was_given() -> None:
-    shell = Shell()
-    shell.steady_ms = 50
-    shell.commit(PartitionCommit("clicks", 3, 42, 7, "note", NEW_TOPIC), retention_time_ms=-1)
-    shell.crash()
-    assert shell.core.fetch_offset("g", "clicks", 3) == OffsetCommitted(
+    shard = Shard()
+    shard.steady_ms = 50
+    shard.commit(PartitionCommit("clicks", 3, 42, 7, "note", NEW_TOPIC), retention_time_ms=-1)
+    shard.crash()
+    assert shard.core.fetch_offset("g", "clicks", 3) == OffsetCommitted(
         "g", "clicks", 3, 42, 7, "note", WALL_START_MS + 50, -1, NEW_TOPIC
     )
 
 
 def test_a_transactional_commit_keeps_all_it_was_given() -> None:
-    shell = Shell()
-    shell.steady_ms = 50
-    shell.commit_txn(Producer(7, 3), PartitionCommit("clicks", 3, 42, 9, "note", NEW_TOPIC))
-    shell.steady_ms = 80
-    shell.end_txn(7, committed=True)
-    shell.crash()
-    assert shell.core.fetch_offset("g", "clicks", 3) == OffsetCommitted(
+    shard = Shard()
+    shard.steady_ms = 50
+    shard.commit_txn(Producer(7, 3), PartitionCommit("clicks", 3, 42, 9, "note", NEW_TOPIC))
+    shard.steady_ms = 80
+    shard.end_txn(7, committed=True)
+    shard.crash()
+    assert shard.core.fetch_offset("g", "clicks", 3) == OffsetCommitted(
         "g", "clicks", 3, 42, 9, "note", WALL_START_MS + 50, -1, NEW_TOPIC
     )
 
 
 def test_the_records_of_a_transactional_commit_and_no_others_belong_to_the_producer() -> None:
-    shell = Shell()
+    shard = Shard()
     producer = Producer(7, 3)
-    outcome = shell.core.commit_txn_offsets("token", TxnCommit("g", producer, [PartitionCommit("t", 0, 5)]), shell.now)
+    outcome = shard.core.commit_txn_offsets("token", TxnCommit("g", producer, [PartitionCommit("t", 0, 5)]), shard.now)
     assert outcome.records
     assert outcome.producer == producer
-    shell.perform(outcome)
+    shard.perform(outcome)
     others: list[Callable[[], Outcome]] = [
-        lambda: shell.core.commit_offsets("token", Commit("g", [PartitionCommit("t", 0, 5)]), shell.now),
-        lambda: shell.core.delete_offsets("token", "g", [TopicPartition("t", 0)]),
-        lambda: shell.core.delete_groups("token", ["g"]),
+        lambda: shard.core.commit_offsets("token", Commit("g", [PartitionCommit("t", 0, 5)]), shard.now),
+        lambda: shard.core.delete_offsets("token", "g", [TopicPartition("t", 0)]),
+        lambda: shard.core.delete_groups("token", ["g"]),
     ]
     for command in others:
         outcome = command()
         assert outcome.records
         assert outcome.producer is None
-        shell.core.written(outcome)
+        shard.core.written(outcome)
 
 
 def test_a_tombstone_takes_effect_at_once_in_whatever_batch_it_stands() -> None:
@@ -184,180 +184,180 @@ def test_pending_offsets_outlive_a_group_that_was_removed_without_them() -> None
 
 
 def test_a_partition_can_be_loaded_again_after_it_was_unloaded() -> None:
-    shell = Shell()
-    shell.commit_txn(Producer(7, 0), PartitionCommit("clicks", 0, 5))
-    shell.end_txn(7, committed=True)
-    shell.commit_txn(Producer(7, 0), PartitionCommit("clicks", 1, 6))
-    shell.core.unload(shell.now)
-    assert shell.core.groups == {}
-    shell.replay_log(shell.core)
-    assert [it.partition for it in shell.core.fetch_all_offsets("g")] == [0]
-    assert shell.core.is_unstable("g", "clicks", 1)
+    shard = Shard()
+    shard.commit_txn(Producer(7, 0), PartitionCommit("clicks", 0, 5))
+    shard.end_txn(7, committed=True)
+    shard.commit_txn(Producer(7, 0), PartitionCommit("clicks", 1, 6))
+    shard.core.unload(shard.now)
+    assert shard.core.groups == {}
+    shard.replay_log(shard.core)
+    assert [it.partition for it in shard.core.fetch_all_offsets("g")] == [0]
+    assert shard.core.is_unstable("g", "clicks", 1)
 
 
 def test_a_pending_offset_belongs_to_the_topic_not_to_its_name() -> None:
-    shell = loaded(OffsetCommitted("g", "clicks", 0, 1, topic_id=NEW_TOPIC))
+    shard = loaded(OffsetCommitted("g", "clicks", 0, 1, topic_id=NEW_TOPIC))
     for partition, topic_id in ((1, OLD_TOPIC), (2, NEW_TOPIC), (3, ZERO_TOPIC_ID)):
-        shell.commit_txn(Producer(7, 0), PartitionCommit("clicks", partition, 5, topic_id=topic_id))
-    outcome = shell.perform(shell.core.on_topics_deleted({"clicks": OLD_TOPIC}))
+        shard.commit_txn(Producer(7, 0), PartitionCommit("clicks", partition, 5, topic_id=topic_id))
+    outcome = shard.perform(shard.core.on_topics_deleted({"clicks": OLD_TOPIC}))
     assert outcome.records == [OffsetRemoved("g", "clicks", 1), OffsetRemoved("g", "clicks", 3)]
-    shell.end_txn(7, committed=True)
-    assert [it.partition for it in shell.core.fetch_all_offsets("g")] == [0, 2]
+    shard.end_txn(7, committed=True)
+    assert [it.partition for it in shard.core.fetch_all_offsets("g")] == [0, 2]
 
 
 def test_an_offset_belongs_to_the_topic_not_to_its_name() -> None:
-    shell = loaded(
+    shard = loaded(
         OffsetCommitted("g", "clicks", 0, 5, topic_id=OLD_TOPIC),
         OffsetCommitted("g", "clicks", 1, 6, topic_id=NEW_TOPIC),
         OffsetCommitted("g", "clicks", 2, 7),
     )
 
     def fetched(*topic_id: TopicId) -> list[int | None]:
-        found = [shell.core.fetch_offset("g", "clicks", partition, *topic_id) for partition in range(3)]
+        found = [shard.core.fetch_offset("g", "clicks", partition, *topic_id) for partition in range(3)]
         return [None if it is None else it.offset for it in found]
 
     assert fetched(NEW_TOPIC) == [None, 6, 7]
     assert fetched(OLD_TOPIC) == [5, None, 7]
     assert fetched() == [5, 6, 7]
-    outcome = shell.perform(shell.core.on_topics_deleted({"clicks": OLD_TOPIC, "views": NEW_TOPIC}))
+    outcome = shard.perform(shard.core.on_topics_deleted({"clicks": OLD_TOPIC, "views": NEW_TOPIC}))
     assert outcome.records == [OffsetRemoved("g", "clicks", 0), OffsetRemoved("g", "clicks", 2)]
     assert fetched() == [None, 6, None]
 
 
 def test_offsets_outlive_a_group_that_was_removed_without_them() -> None:
-    shell = loaded(stored(subscription("clicks")), OffsetCommitted("g", "clicks", 0, 5), GroupRemoved("g"))
-    assert shell.core.describe("g").state == "Empty"
-    assert shell.core.describe("g").protocol_type == ""
-    assert shell.core.fetch_offset("g", "clicks", 0) is not None
+    shard = loaded(stored(subscription("clicks")), OffsetCommitted("g", "clicks", 0, 5), GroupRemoved("g"))
+    assert shard.core.describe("g").state == "Empty"
+    assert shard.core.describe("g").protocol_type == ""
+    assert shard.core.fetch_offset("g", "clicks", 0) is not None
     assert loaded(stored(subscription("clicks")), GroupRemoved("g")).core.list_groups() == []
 
 
 def test_a_later_record_replaces_an_earlier_one_when_loading() -> None:
-    shell = loaded(stored(subscription("clicks")), stored(subscription("views"), 2))
-    (member,) = shell.core.describe("g").members
+    shard = loaded(stored(subscription("clicks")), stored(subscription("views"), 2))
+    (member,) = shard.core.describe("g").members
     assert member.metadata == subscription("views")
-    assert shell.heartbeat("a-1", 2) is ErrorCode.NONE
+    assert shard.heartbeat("a-1", 2) is ErrorCode.NONE
 
 
 def test_a_loaded_leader_who_is_no_member_is_replaced() -> None:
-    shell = loaded(stored(subscription("clicks"))._replace(leader="gone-9"))
-    assert shell.core.groups["g"].leader == "a-1"
+    shard = loaded(stored(subscription("clicks"))._replace(leader="gone-9"))
+    assert shard.core.groups["g"].leader == "a-1"
 
 
 @pytest.mark.parametrize(
     "metadata", [b"", b"\0\0\0\0\0\1", b"\0\0\0\0\0\1\0\5abc", b"\0\0\0\0\0\1\xff\xff", b"\0\0\0\0\0\1\0\1\xff"]
 )
 def test_consumers_whose_subscription_cannot_be_read_may_read_anything(metadata: bytes) -> None:
-    shell = loaded(stored(metadata), OffsetCommitted("g", "views", 0, 5, commit_timestamp_ms=0))
-    token = shell.delete_offsets(TopicPartition("views", 0))
-    assert shell.replies[token] == DeleteOffsetsResult(ErrorCode.NONE, (ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,))
-    assert shell.expire_offsets().records == []
+    shard = loaded(stored(metadata), OffsetCommitted("g", "views", 0, 5, commit_timestamp_ms=0))
+    token = shard.delete_offsets(TopicPartition("views", 0))
+    assert shard.replies[token] == DeleteOffsetsResult(ErrorCode.NONE, (ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,))
+    assert shard.expire_offsets().records == []
 
 
 def test_members_of_another_protocol_protect_all_their_offsets() -> None:
-    shell = loaded(stored(b"opaque", protocol_type="connect"), OffsetCommitted("g", "t", 0, 5, commit_timestamp_ms=0))
-    token = shell.delete_offsets(TopicPartition("t", 0))
-    assert shell.replies[token] == DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP)
-    assert shell.expire_offsets().records == []
+    shard = loaded(stored(b"opaque", protocol_type="connect"), OffsetCommitted("g", "t", 0, 5, commit_timestamp_ms=0))
+    token = shard.delete_offsets(TopicPartition("t", 0))
+    assert shard.replies[token] == DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP)
+    assert shard.expire_offsets().records == []
 
 
 def test_nothing_expires_during_a_rebalance() -> None:
-    shell = loaded(stored(subscription("clicks")), OffsetCommitted("g", "views", 0, 5, commit_timestamp_ms=0))
-    shell.join("b", version=3)
-    assert shell.core.describe("g").state == "PreparingRebalance"
-    assert shell.expire_offsets().records == []
-    shell.wait(10_000)
-    assert shell.core.describe("g").state == "CompletingRebalance"
-    assert shell.expire_offsets().records == []
-    shell.sync("b-1", 2)
-    assert shell.expire_offsets().records == [OffsetRemoved("g", "views", 0)]
+    shard = loaded(stored(subscription("clicks")), OffsetCommitted("g", "views", 0, 5, commit_timestamp_ms=0))
+    shard.join("b", version=3)
+    assert shard.core.describe("g").state == "PreparingRebalance"
+    assert shard.expire_offsets().records == []
+    shard.wait(10_000)
+    assert shard.core.describe("g").state == "CompletingRebalance"
+    assert shard.expire_offsets().records == []
+    shard.sync("b-1", 2)
+    assert shard.expire_offsets().records == [OffsetRemoved("g", "views", 0)]
 
 
 def test_an_empty_group_of_the_oldest_format_expires_by_commit() -> None:
     """Before version 2 of the record nobody knew since when a group was empty."""
     retention_ms = GroupParameters().offsets_retention_ms
-    shell = loaded(
+    shard = loaded(
         GroupStored("g", 3, "consumer"),
         OffsetCommitted("g", "clicks", 0, 5, commit_timestamp_ms=WALL_START_MS - retention_ms),
         OffsetCommitted("g", "clicks", 1, 5, commit_timestamp_ms=WALL_START_MS - retention_ms + 1),
     )
-    assert shell.expire_offsets().records == [OffsetRemoved("g", "clicks", 0)]
+    assert shard.expire_offsets().records == [OffsetRemoved("g", "clicks", 0)]
 
 
 def test_the_initial_delay_ends_with_the_rebalance_timeout() -> None:
-    shell = Shell()
-    shell.join("a", version=3, rebalance_timeout_ms=7_000)
-    while len(shell.replies) == 0:
-        shell.wait(500)
-        shell.join("b", version=3, rebalance_timeout_ms=7_000)
-    assert shell.steady_ms == 3_000 + 3_000 + 1_000
+    shard = Shard()
+    shard.join("a", version=3, rebalance_timeout_ms=7_000)
+    while len(shard.replies) == 0:
+        shard.wait(500)
+        shard.join("b", version=3, rebalance_timeout_ms=7_000)
+    assert shard.steady_ms == 3_000 + 3_000 + 1_000
 
 
 def test_a_group_of_many_members_with_long_metadata() -> None:
-    shell = Shell()
+    shard = Shard()
     offered = tuple(Protocol(f"assignor-{at}", subscription(*[f"topic-{at}" for at in range(500)])) for at in range(20))
-    tokens = [shell.join(f"c{at}", version=3, offered=offered) for at in range(100)]
-    shell.wait(6_000)
-    results = [shell.replies[token] for token in tokens]
+    tokens = [shard.join(f"c{at}", version=3, offered=offered) for at in range(100)]
+    shard.wait(6_000)
+    results = [shard.replies[token] for token in tokens]
     assert [len(result.members) for result in results if isinstance(result, JoinResult)] == [100] + [0] * 99
     assert {result.protocol_name for result in results if isinstance(result, JoinResult)} == {"assignor-0"}
 
 
 def test_heartbeats_have_no_effects() -> None:
-    shell = Shell()
-    first, second = shell.stable_group("a", "b")
-    timers = dict(shell.timers)
+    shard = Shard()
+    first, second = shard.stable_group("a", "b")
+    timers = dict(shard.timers)
     for _ in range(5):
-        shell.steady_ms += 1_000
-        assert shell.heartbeat(first, 1) is ErrorCode.NONE
-        assert shell.heartbeat(second, 1) is ErrorCode.NONE
-    assert shell.timers == timers
-    assert min(timers.values()) > shell.steady_ms
+        shard.steady_ms += 1_000
+        assert shard.heartbeat(first, 1) is ErrorCode.NONE
+        assert shard.heartbeat(second, 1) is ErrorCode.NONE
+    assert shard.timers == timers
+    assert min(timers.values()) > shard.steady_ms
 
 
 def test_a_timer_that_fires_too_early_or_too_late_does_no_harm() -> None:
-    shell = Shell()
-    shell.join("a", version=3, offered=protocols("range"))
+    shard = Shard()
+    shard.join("a", version=3, offered=protocols("range"))
     for kind in TimerKind:
-        early = shell.core.timer_fired(TimerKey(kind, "g", "a-1"), shell.now)
+        early = shard.core.timer_fired(TimerKey(kind, "g", "a-1"), shard.now)
         assert not early.replies
         assert not early.records
-        shell.perform(early)
-    shell.wait(3_000)
-    assert shell.core.describe("g").state == "CompletingRebalance"
+        shard.perform(early)
+    shard.wait(3_000)
+    assert shard.core.describe("g").state == "CompletingRebalance"
     for key in (TimerKey(TimerKind.JOIN, "g"), TimerKey(TimerKind.SYNC, "g"), TimerKey(TimerKind.SESSION, "g", "x-9")):
-        shell.perform(shell.core.timer_fired(key, shell.now))
-    shell.perform(shell.core.timer_fired(TimerKey(TimerKind.JOIN, "unknown"), shell.now))
-    assert shell.core.describe("g").state == "CompletingRebalance"
+        shard.perform(shard.core.timer_fired(key, shard.now))
+    shard.perform(shard.core.timer_fired(TimerKey(TimerKind.JOIN, "unknown"), shard.now))
+    assert shard.core.describe("g").state == "CompletingRebalance"
 
 
 def test_timeouts_follow_the_steady_clock() -> None:
-    shell = Shell()
-    (member,) = shell.stable_group("a")
-    a_year_later = Now(shell.steady_ms + 9_999, WALL_START_MS + 365 * 86_400_000)
-    for key in list(shell.timers):
-        shell.core.timer_fired(key, a_year_later)
-    assert shell.core.heartbeat("g", member, None, 1, a_year_later) is ErrorCode.NONE
+    shard = Shard()
+    (member,) = shard.stable_group("a")
+    a_year_later = Now(shard.steady_ms + 9_999, WALL_START_MS + 365 * 86_400_000)
+    for key in list(shard.timers):
+        shard.core.timer_fired(key, a_year_later)
+    assert shard.core.heartbeat("g", member, None, 1, a_year_later) is ErrorCode.NONE
 
 
 def test_groups_do_not_touch_each_other() -> None:
-    shell = Shell()
-    shell.stable_group("a", group_id="first")
-    shell.stable_group("b", group_id="second")
-    shell.commit(PartitionCommit("clicks", 0, 5), group_id="third")
-    listed = {group.group_id: group.state for group in shell.core.list_groups()}
+    shard = Shard()
+    shard.stable_group("a", group_id="first")
+    shard.stable_group("b", group_id="second")
+    shard.commit(PartitionCommit("clicks", 0, 5), group_id="third")
+    listed = {group.group_id: group.state for group in shard.core.list_groups()}
     assert listed == {"first": "Stable", "second": "Stable", "third": "Empty"}
-    assert [it.group_id for it in shell.core.list_groups(states=[" STABLE "])] == ["first", "second"]
-    assert shell.replies[shell.delete_groups("first", "third")] == DeleteGroupsResult(
+    assert [it.group_id for it in shard.core.list_groups(states=[" STABLE "])] == ["first", "second"]
+    assert shard.replies[shard.delete_groups("first", "third")] == DeleteGroupsResult(
         (ErrorCode.NON_EMPTY_GROUP, ErrorCode.NONE)
     )
 
 
 def test_many_deletions_come_in_portions_that_fit_into_a_batch() -> None:
     groups = MAX_PORTION + 10
-    shell = loaded(*(OffsetCommitted(f"g{i}", "t", 0, 5, commit_timestamp_ms=0) for i in range(groups)))
+    shard = loaded(*(OffsetCommitted(f"g{i}", "t", 0, 5, commit_timestamp_ms=0) for i in range(groups)))
     portions = []
-    while records := shell.expire_offsets().records:
+    while records := shard.expire_offsets().records:
         portions.append(len(records))
     assert portions == [MAX_PORTION, MAX_PORTION, 20]
-    assert shell.core.groups == {}
+    assert shard.core.groups == {}

@@ -1,0 +1,329 @@
+"""The cluster image of this broker, kept in step with the store, and the changes it makes to it.
+
+State is level-triggered: a change is written to the store, then read back like anybody else's. A decision whose
+compare-and-set fails was made on an old image, so it is made again on a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.cluster import topics
+from ottla.cluster.adoption import adopt_topics, begin_new_epochs
+from ottla.cluster.configs import replace_configs
+from ottla.cluster.elections import ElectionType, elect_leaders
+from ottla.cluster.failover import MAX_STATES_IN_COMMIT
+from ottla.cluster.image import IMAGE_PREFIXES, ClusterImage, Entity, TopicState
+from ottla.cluster.reassignment import Refusals, Targets, alter_reassignments
+from ottla.cluster.znodes import (
+    InvalidZnodeError,
+    PartitionStateZnode,
+    encode_partition_state,
+    partition_state_path,
+)
+from ottla.config.definition import ConfigError
+from ottla.config.topic import topic_config, validate_topic_overrides
+from ottla.errors import ErrorCode, KafkaError
+from ottla.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicId, TopicPartition
+from ottla.store.interface import Op, Set, Store, StoreConflictError, StoreError
+
+if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
+    from ottla.store.interface import Watch
+
+logger = logging.getLogger("ottla.metadata")
+
+T = TypeVar("T")
+Decision = Callable[[ClusterImage], tuple[list[Op], T]]
+
+_ATTEMPTS = 10
+
+
+class ClusterMetadata:
+    def __init__(
+        self, broker_id: int, store: Store, config: BrokerConfig, random_bytes: Callable[[int], bytes]
+    ) -> None:
+        self.image = ClusterImage()
+        self.config = config
+        """In effect now: the static settings under the dynamic ones of the image."""
+        self.broker_id = broker_id
+        self._store = store
+        self._random_bytes = random_bytes
+        self._listeners: list[Callable[[ClusterImage, BrokerConfig], None]] = []
+        self._deciding = asyncio.Lock()
+        self._watch: Watch | None = None
+        self._behind = False
+        self._following: asyncio.Task[None] | None = None
+        self._fenced = False
+
+    def subscribe(self, listener: Callable[[ClusterImage, BrokerConfig], None]) -> None:
+        """Call with every new image, and at once with the present one."""
+        self._listeners.append(listener)
+        listener(self._image_to_act_on(), self.config)
+
+    def fence(self) -> None:
+        """The cluster may have given this broker up: at once, nobody here acts as a leader any more."""
+        self._fenced = True
+        self.publish()
+
+    def unfence(self) -> None:
+        """This broker is a member again, and leads what the store says."""
+        self._fenced = False
+        self.publish()
+
+    def _image_to_act_on(self) -> ClusterImage:
+        return self.image.without_leader(self.broker_id) if self._fenced else self.image
+
+    def publish(self) -> None:
+        """Show everybody the image, again perhaps: it is the level that counts."""
+        image = self._image_to_act_on()
+        for listener in self._listeners:
+            listener(image, self.config)
+
+    async def start(self) -> None:
+        await self.refresh()
+        self._watch = self._store.watch(self._changed, *IMAGE_PREFIXES)
+
+    def stop(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._following is not None:
+            self._following.cancel()
+
+    def _changed(self) -> None:
+        self._behind = True
+        if self._following is None or self._following.done():
+            self._following = asyncio.ensure_future(self._follow())
+
+    async def _follow(self) -> None:
+        """A change may come while an earlier one is read, and too late to be part of it: then read once more."""
+        while self._behind:
+            self._behind = False
+            await self._refresh_quietly()
+
+    async def _refresh_quietly(self) -> None:
+        try:
+            await self.refresh()
+        except (StoreError, InvalidZnodeError) as error:
+            logger.error("the cluster's state cannot be read, the last known one stays in force: %s", error)
+
+    async def refresh(self) -> None:
+        changes = await self._store.read_changes(self.image.revision, *IMAGE_PREFIXES)
+        if changes.revision < self.image.revision or not (changes.nodes or changes.complete):
+            return
+        before, self.image = self.image, self.image.advanced(changes)
+        self._apply_dynamic_settings(before)
+        self.publish()
+
+    def _apply_dynamic_settings(self, before: ClusterImage) -> None:
+        mine, everyone = self.image.broker_config(self.broker_id), self.image.default_broker_config()
+        if mine is before.broker_config(self.broker_id) and everyone is before.default_broker_config():
+            return
+        self.config = self.config.with_dynamic(mine, everyone)
+        for warning in self.config.warnings:
+            logger.warning(warning)
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = topics.UNSET,
+        replication_factor: int = topics.UNSET,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+        overrides: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> TopicState:
+        try:
+            validate_topic_overrides(overrides or {}, self.config)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        await self._refresh_brokers()
+
+        def decide(image: ClusterImage) -> tuple[list[Op], TopicState]:
+            return topics.create_topic(
+                image,
+                name,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                assignment=assignment,
+                configs=overrides,
+                default_partitions=self.config.integer("num.partitions"),
+                default_replication_factor=self.config.integer("default.replication.factor"),
+                random_bytes=self._random_bytes,
+            )
+
+        return await self._decide(decide, commit=not validate_only)
+
+    async def create_topic_automatically(self, name: str) -> None:
+        """What `auto.create.topics.enable` does when a client asks for a topic that does not exist."""
+        if name == GROUP_OFFSETS_TOPIC:
+            await self.create_offsets_topic()
+        elif name == TRANSACTION_STATE_TOPIC:
+            await self.create_transaction_topic()
+        else:
+            await self.create_topic(name)
+
+    async def create_offsets_topic(self) -> None:
+        config = self.config
+        await self.create_topic(
+            GROUP_OFFSETS_TOPIC,
+            partitions=config.integer("offsets.topic.num.partitions"),
+            replication_factor=config.integer("offsets.topic.replication.factor"),
+            overrides={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config.integer("offsets.topic.segment.bytes")),
+            },
+        )
+
+    async def create_transaction_topic(self) -> None:
+        config = self.config
+        await self.create_topic(
+            TRANSACTION_STATE_TOPIC,
+            partitions=config.integer("transaction.state.log.num.partitions"),
+            replication_factor=config.integer("transaction.state.log.replication.factor"),
+            overrides={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(config.integer("transaction.state.log.min.isr")),
+                "segment.bytes": str(config.integer("transaction.state.log.segment.bytes")),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+
+    async def delete_topic(self, name: str) -> TopicState:
+        return await self._decide(lambda image: (topics.delete_topic(image, name), topics.find_topic(image, name)))
+
+    async def create_partitions(
+        self, name: str, count: int, assignment: Sequence[Sequence[int]] | None, *, validate_only: bool = False
+    ) -> TopicState:
+        await self._refresh_brokers()
+        return await self._decide(
+            lambda image: topics.create_partitions(image, name, count, assignment), commit=not validate_only
+        )
+
+    async def _refresh_brokers(self) -> None:
+        """A broker that has said that it is ready takes part in whatever is placed next. If the store is away, what is
+        known has to do."""
+        with contextlib.suppress(StoreError):
+            await self.refresh()
+
+    async def set_overrides(
+        self,
+        entity: Entity,
+        change: Callable[[Mapping[str, str]], Mapping[str, str]],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Replace the dynamic settings of an entity by what `change` makes of the present ones."""
+
+        def decide(image: ClusterImage) -> tuple[list[Op], None]:
+            return replace_configs(image, entity, change(image.config(entity))), None
+
+        await self._decide(decide, commit=not validate_only)
+
+    async def alter_isr(self, partition: TopicPartition, leader_epoch: int, isr: Sequence[int], version: int) -> None:
+        """What a leader asks for: other in-sync replicas, if nobody has changed the partition's state meanwhile."""
+        state = PartitionStateZnode(self.broker_id, leader_epoch, tuple(isr), self.image.controller_epoch)
+        write = Set(partition_state_path(*partition), encode_partition_state(state), version)
+        try:
+            await self._store.commit([write])
+        except StoreConflictError as error:
+            await self._refresh_quietly()
+            raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, str(error)) from error
+        except StoreError as error:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+        await self._refresh_quietly()
+
+    async def elect_leaders(
+        self, partitions: Sequence[TopicPartition], election: ElectionType
+    ) -> dict[TopicPartition, KafkaError]:
+        """Give partitions new leaders; returns why some of them get none."""
+        refused: dict[TopicPartition, KafkaError] = {}
+        for start in range(0, len(partitions), MAX_STATES_IN_COMMIT):
+            refused |= await self._elect_some(partitions[start : start + MAX_STATES_IN_COMMIT], election)
+        return refused
+
+    async def _elect_some(
+        self, partitions: Sequence[TopicPartition], election: ElectionType
+    ) -> dict[TopicPartition, KafkaError]:
+        return await self._decide(lambda image: elect_leaders(image, partitions, election))
+
+    async def alter_reassignments(self, name: str, targets: Targets, *, allow_factor_change: bool) -> Refusals:
+        """Begin, change or cancel the moves of a topic's partitions; returns why some of them are refused."""
+        refused: Refusals = {}
+        await self._refresh_brokers()
+        partitions = list(targets)
+        for start in range(0, len(partitions), MAX_STATES_IN_COMMIT):
+            some = {partition: targets[partition] for partition in partitions[start : start + MAX_STATES_IN_COMMIT]}
+            refused |= await self._alter_some_reassignments(name, some, allow_factor_change)
+        return refused
+
+    async def _alter_some_reassignments(self, name: str, targets: Targets, allow_factor_change: bool) -> Refusals:
+        def decide(image: ClusterImage) -> tuple[list[Op], Refusals]:
+            return alter_reassignments(
+                image,
+                name,
+                targets,
+                allow_factor_change=allow_factor_change,
+                allows_unclean=self.allows_unclean(name),
+            )
+
+        return await self._decide(decide)
+
+    def allows_unclean(self, topic: str) -> bool:
+        """Whether a replica that is not in sync may lead the topic's partitions if there is no other."""
+        return topic_config(self.config, self.image.topic_config(topic)).unclean_leader_election_enable
+
+    async def adopt_topics(self, found: Mapping[str, tuple[TopicId, int, int]]) -> None:
+        """Take over the topics of logs that were there before the store was."""
+        if found:
+            logger.info("the store is new; it learns %d topics from the logs", len(found))
+            await self._decide(lambda image: (adopt_topics(image, self.broker_id, found), None))
+
+    async def begin_new_epochs(self) -> None:
+        """Of all partitions that this broker leads, as many at a time as any store takes in one commit."""
+        led = [
+            TopicPartition(topic.name, state.partition)
+            for topic in self.image.topics.values()
+            for state in topic.partitions
+            if state.leader == self.broker_id
+        ]
+        for start in range(0, len(led), MAX_STATES_IN_COMMIT):
+            await self._begin_new_epochs(led[start : start + MAX_STATES_IN_COMMIT])
+
+    async def _begin_new_epochs(self, partitions: Sequence[TopicPartition]) -> None:
+        await self._decide(lambda image: (begin_new_epochs(image, self.broker_id, partitions), None))
+
+    async def _decide(self, decision: Decision[T], *, commit: bool = True) -> T:
+        """Decide on the image and write the decision; on the way out this broker has already acted on it."""
+        async with self._deciding:
+            try:
+                return await self._decide_until_it_fits(decision, commit)
+            except StoreConflictError as error:
+                text = "the cluster changed too often to make this change; try again"
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from error
+            except StoreError as error:
+                logger.error("the store refused a change: %s", error)
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+
+    async def _decide_until_it_fits(self, decision: Decision[T], commit: bool) -> T:
+        attempts = 0
+        while True:
+            ops, result = decision(self.image)
+            if not commit or not ops:
+                return result
+            try:
+                await self._store.commit(ops)
+            except StoreConflictError:
+                attempts += 1
+                if attempts == _ATTEMPTS:
+                    raise
+                await self.refresh()
+            else:
+                await self.refresh()
+                return result
