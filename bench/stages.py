@@ -27,6 +27,7 @@ from bench.usage import split_cpu_seconds_of
 from ottla.config.broker import BrokerConfig
 from ottla.env.network import Address, Part
 from ottla.handlers.context import Broker
+from ottla.handlers.session import Session
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.records.header import read_header
 from ottla.records.validate import validate_batch
@@ -44,8 +45,6 @@ _COLD_CALLS = 300
 _OTHER_MEMORY = bytearray(8 << 20)
 """More than a core's own caches hold."""
 _CACHE_LINE = 64
-_UNTIL_LEARNED = 4
-"""Requests that take the slow way before the fast one."""
 _OFFSETS = 8
 """Fetched in turn under load."""
 _TOPIC = wire.RAW_TOPIC
@@ -116,13 +115,16 @@ class _Requests:
     def __init__(self, broker: Broker, frame: bytes) -> None:
         self._sent = frame
         self.frame = memoryview(bytearray(frame[4:]))
-        self.dispatcher = Dispatcher(broker, "PLAINTEXT", _PEER, _PEER)
+        self._dispatcher = Dispatcher(broker, Session("PLAINTEXT", _PEER, _PEER))
         self._connection = ClientConnection(broker, _NoSocket(), "PLAINTEXT", Buffers(), lambda _: None)
 
     def refresh(self) -> memoryview:
         """What the broker writes into a batch is overwritten with what the client sent."""
         self.frame[:] = self._sent[4:]
         return self.frame
+
+    def serve(self) -> object:
+        return self._dispatcher.serve(self.refresh(), 0.0)
 
     def receive(self) -> None:
         size = len(self._sent)
@@ -133,8 +135,7 @@ class _Requests:
 def _produce_stages(broker: Broker) -> list[Row]:
     batch = bytes(wire.batch_of(wire.SMALL_BATCH))
     requests = _Requests(broker, wire.produce_frame(_TOPIC, 0, batch, 1))
-    for _ in range(_UNTIL_LEARNED):
-        requests.dispatcher.handle(requests.refresh())
+    requests.serve()
     partition = broker.replicas.leader_of(_TOPIC, 0)
     records = memoryview(bytearray(batch))
     header, clean = read_header(batch), struct.Struct(">q").pack_into
@@ -145,7 +146,6 @@ def _produce_stages(broker: Broker) -> list[Row]:
         clean(records, 0, 0)
         partition.append(records)
 
-    slow = Dispatcher(broker, "PLAINTEXT", _PEER, _PEER)
     return [
         _row("crc32c of the batch", lambda: crc32c(records[21:])),
         _row("records.validate_batch", lambda: validate_batch(memoryview(batch))),
@@ -153,12 +153,8 @@ def _produce_stages(broker: Broker) -> list[Row]:
         _row("one pwrite", lambda: file.write(records, 0)),
         _row("log.append", lambda: partition.log.append(records, header, 0)),
         _row("replication.Partition.append, with prepare", append),
-        _row("handlers.produce_again", lambda: requests.dispatcher.handle_fast(requests.refresh())),
+        _row("server.dispatch, with handlers.produce", requests.serve),
         _row("server.connection, all but the socket", requests.receive),
-        _row(
-            "the slow twin, handlers.produce, instead of produce_again",
-            lambda: slow.handle(requests.refresh()),
-        ),
     ]
 
 
@@ -166,21 +162,12 @@ def _fetch_stages(broker: Broker) -> list[Row]:
     """Of two offsets in turn: the broker remembers what was asked for last."""
     frames = [wire.fetch_frame(_TOPIC, 0, offset, max_bytes=wire.SMALL_BATCH, max_wait_ms=0) for offset in (0, 1)]
     each = [_Requests(broker, frame) for frame in frames]
-    for requests in each:
-        for _ in range(_UNTIL_LEARNED):
-            requests.dispatcher.handle(requests.refresh())
     partition, offset, turn = broker.replicas.leader_of(_TOPIC, 0), itertools.cycle((0, 1)), itertools.cycle(each)
-    slow = Dispatcher(broker, "PLAINTEXT", _PEER, _PEER)
-
-    def serve() -> None:
-        requests = next(turn)
-        requests.dispatcher.handle_fast(requests.frame)
 
     return [
         _row("log.read", lambda: partition.log.read(next(offset), wire.SMALL_BATCH, partition.high_watermark)),
-        _row("handlers.fetch_again", serve),
+        _row("server.dispatch, with handlers.fetch", lambda: next(turn).serve()),
         _row("server.connection, all but the socket", lambda: next(turn).receive()),
-        _row("the slow twin, handlers.fetch, instead of fetch_again", lambda: slow.handle(next(turn).frame)),
     ]
 
 

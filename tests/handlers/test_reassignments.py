@@ -85,7 +85,7 @@ async def begin_held(cluster: Brokers, target: list[int]) -> None:
     await cluster.produce("t", 20, size=2000)
     await throttle(cluster, 1)
     for server in cluster.running.values():
-        server.broker.throttle.record(100_000)
+        server.broker.reads.throttle.record(100_000)
     assert await alter(cluster, "t", {0: target}) == {0: ErrorCode.NONE}
     await cluster.state_becomes(lambda state: bool(state.adding_replicas), "t")
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.handlers.registry import HANDLERS
-from ottla.server.dispatch import MAX_REQUEST
+from ottla.handlers.registry import HANDLERS, MAX_REQUEST
 from ottla.wire import codec
 from ottla.wire.api import API_VERSIONS, METADATA
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse

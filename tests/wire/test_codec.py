@@ -16,7 +16,7 @@ from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.wire.primitives import MAX_ELEMENTS
-from ottla.wire.schema import Message
+from ottla.wire.schema import Message, Struct
 from tests.wire.messages import MESSAGE_VERSIONS, message_id, structs
 
 FEW = settings(max_examples=6, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
@@ -40,7 +40,28 @@ def test_compiled_and_reference_agree(cls: type[Message], version: int) -> None:
     check()
 
 
-def outcome(decode: Any, cls: type[Message], buffer: bytes, version: int) -> object:
+def as_tuples(value: Any) -> Any:
+    """The message as the nested tuples of the tuple codecs."""
+    if isinstance(value, Struct):
+        return tuple(as_tuples(getattr(value, field.name)) for field in value.__fields__)
+    return [as_tuples(item) for item in value] if isinstance(value, list) else value
+
+
+@every_message_version
+def test_tuples_have_the_same_bytes_as_objects(cls: type[Message], version: int) -> None:
+    @FEW
+    @given(structs(cls, version))
+    def check(message: Message) -> None:
+        encoded = reference.encode(message, version)
+        assert b"".join(codec.encode_tuple_pieces(cls, as_tuples(message), version)) == encoded  # type: ignore[arg-type]
+        decoded, position = codec.decode_tuples(cls, b"\xee" + encoded + b"\xee", version, 1)
+        assert decoded == as_tuples(message)
+        assert position == len(encoded) + 1
+
+    check()
+
+
+def outcome(decode: Any, cls: type[Message], buffer: bytes, version: int) -> Any:
     try:
         return decode(cls, buffer, version)
     except WireError:
@@ -66,7 +87,10 @@ def test_garbage_is_refused_alike(cls: type[Message], version: int) -> None:
     @given(structs(cls, version), st.integers(0, 2**32), st.binary(max_size=64))
     def check(message: Message, seed: int, garbage: bytes) -> None:
         for buffer in [garbage, *mutations(codec.encode(message, version), seed)]:
-            assert outcome(codec.decode, cls, buffer, version) == outcome(reference.decode, cls, buffer, version)
+            expected = outcome(reference.decode, cls, buffer, version)
+            assert outcome(codec.decode, cls, buffer, version) == expected
+            tuples = expected if expected is WireError else (as_tuples(expected[0]), expected[1])
+            assert outcome(codec.decode_tuples, cls, buffer, version) == tuples
 
     check()
 

@@ -44,7 +44,7 @@ def handle(broker: Broker, context: Context, request: ApiVersionsRequest) -> Rep
     return response
 
 
-def unsupported_version() -> ApiVersionsResponse:
+def handle_unsupported_version(broker: Broker, context: Context, request: None) -> Reply:
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_served())
 
 

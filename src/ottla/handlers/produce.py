@@ -9,191 +9,230 @@ as Kafka does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.handlers.context import CloseConnectionError
-from ottla.handlers.leader_hints import hint_producer
+from ottla.handlers.exchange import CloseConnectionError, PendingReply
+from ottla.handlers.leader_hints import NO_LEADER, LeaderHints
 from ottla.handlers.verification import Verification, transactional_header
-from ottla.model import INTERNAL_TOPICS, TopicPartition
-from ottla.wire.api.produce import (
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-    TopicProduceResponse,
-)
+from ottla.model import INTERNAL_TOPICS, TopicId, TopicPartition
+from ottla.wire.api.produce import ProduceResponse
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.env.network import Part
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Completion, Exchange, Reply
+    from ottla.handlers.leader_hints import Endpoint
     from ottla.records.header import BatchHeader
-    from ottla.replication.partition import Admission, Appended
+    from ottla.replication.partition import Admission
+
+TopicBatches: TypeAlias = "tuple[str, TopicId, list[tuple[int, memoryview | None]]]"
+"""`TopicProduceData` as a tuple: name, id, and each partition with its records."""
+
+Request: TypeAlias = "tuple[str | None, int, int, list[TopicBatches]]"
+"""`ProduceRequest` as a tuple: transactional id, acks, timeout, topics."""
+
+Answer: TypeAlias = "tuple[int, int, int, int, int, Sequence[tuple[int, str | None]], str | None, tuple[int, int]]"
+"""`PartitionProduceResponse` as a tuple: partition, error code, base offset, log append time, log start offset, errors
+of records, error message, leader id and epoch."""
 
 Verdict: TypeAlias = "Callable[[TopicPartition], KafkaError | Admission | None]"
 """How the batch of a partition is appended: not at all, as part of a transaction, or by itself."""
 
 ACKS_ALL = -1
-VALID_ACKS = (0, 1, ACKS_ALL)
+_VALID_ACKS = (0, 1, ACKS_ALL)
+_TOPIC_IDS_SINCE = 13
 _ADMIN_CLIENT = "__admin_client"
 """The client id that Kafka lets write to internal topics, for tools that repair them."""
 
 
-def handle(broker: Broker, context: Context, request: ProduceRequest) -> Reply:
-    batches = _transactional_batches(broker, context, request)
-    if not batches:
-        return _append_all(broker, context, request, lambda _: None)
-    if request.transactional_id is None:
+def handle(broker: Broker, exchange: Exchange, request: Request) -> Reply:
+    transactional_id, acks, timeout_ms, topics = request
+    appends = _Appends(broker, exchange, acks, timeout_ms)
+    if acks not in _VALID_ACKS:
+        refusal = KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks} is not 0, 1 or -1")
+        return appends.append(topics, lambda _: refusal)
+    batches = _transactional_batches(broker, exchange, topics)
+    if batches is None:
+        return appends.append(topics, None)
+    if transactional_id is None:
         refusal = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transaction without its id")
-        return _append_all(broker, context, request, lambda _: refusal)
-    verification = Verification(broker, context.api_version, request.transactional_id, batches)
+        return appends.append(topics, lambda _: refusal)
+    verification = Verification(broker, exchange.api_version, transactional_id, batches)
     if verification.pending:
-        _keep_records(request)
-        return _append_when_verified(broker, context, request, verification)
-    return _append_all(broker, context, request, verification.verdict)
+        return _append_when_verified(appends, _kept(topics), verification)
+    return appends.append(topics, verification.verdict)
 
 
 def _transactional_batches(
-    broker: Broker, context: Context, request: ProduceRequest
-) -> dict[TopicPartition, BatchHeader]:
-    found = {}
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            header = transactional_header(data.records)
+    broker: Broker, exchange: Exchange, topics: list[TopicBatches]
+) -> dict[TopicPartition, BatchHeader] | None:
+    """The headers of the batches that are parts of transactions; None if there are none, as mostly."""
+    found: dict[TopicPartition, BatchHeader] | None = None
+    for name, topic_id, batches in topics:
+        for index, records in batches:
+            header = transactional_header(records)
             if header is not None:
-                found[TopicPartition(_topic_name(broker, context, topic) or "", data.index)] = header
+                found = {} if found is None else found
+                found[TopicPartition(_topic_name(broker, exchange, name, topic_id) or "", index)] = header
     return found
 
 
-def _keep_records(request: ProduceRequest) -> None:
-    """The request lies in a buffer that the next request of anybody is received into: take what is needed later."""
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            data.records = None if data.records is None else memoryview(bytearray(data.records))
-
-
-async def _append_when_verified(
-    broker: Broker, context: Context, request: ProduceRequest, verification: Verification
-) -> ProduceResponse | None:
-    await verification.finish()
-    reply = _append_all(broker, context, request, verification.verdict)
-    return reply if reply is None or isinstance(reply, ProduceResponse) else await reply
-
-
-def _append_all(
-    broker: Broker, context: Context, request: ProduceRequest, verdict: Verdict
-) -> ProduceResponse | Awaitable[ProduceResponse] | None:
-    """Append what may be appended, and answer once it is stored."""
-    waits: list[asyncio.Future[None]] = []
-    topics = [_append_topic(broker, context, request, topic, verdict, waits) for topic in request.topic_data]
-    return reply_when_stored(broker, context, request.acks, ProduceResponse(responses=topics), waits)
-
-
-def reply_when_stored(
-    broker: Broker, context: Context, acks: int, response: ProduceResponse, waits: list[asyncio.Future[None]]
-) -> ProduceResponse | Awaitable[ProduceResponse] | None:
-    if acks == 0:
-        _hang_up_on_failure(response)
-        return None
-    if waits:
-        return _wait_and_reply(broker, context, response, waits)
-    hint_producer(broker, context, context.api_version, response)
-    return response
-
-
-def _append_topic(
-    broker: Broker,
-    context: Context,
-    request: ProduceRequest,
-    topic: TopicProduceData,
-    verdict: Verdict,
-    waits: list[asyncio.Future[None]],
-) -> TopicProduceResponse:
-    refusal = None
-    name = _topic_name(broker, context, topic)
-    if request.acks not in VALID_ACKS:
-        refusal = KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks} is not 0, 1 or -1")
-    elif name is None:
-        refusal = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-    elif name in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT:
-        refusal = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker itself writes to {name}")
-    within = request.timeout_ms / 1000 if request.acks == ACKS_ALL else None
-    answers = []
-    for data in topic.partition_data:
-        partition = TopicPartition(name or "", data.index)
-        answers.append(_append(broker, partition, data.records, refusal or verdict(partition), within, waits))
-    return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
-
-
-def _topic_name(broker: Broker, context: Context, topic: TopicProduceData) -> str | None:
-    """None for an id that nobody has."""
-    if context.api_version < 13:
-        return topic.name
-    found = broker.metadata.image.topic_by_id(topic.topic_id)
+def _topic_name(broker: Broker, exchange: Exchange, name: str, topic_id: TopicId) -> str | None:
+    """None for an id that no topic has."""
+    if exchange.api_version < _TOPIC_IDS_SINCE:
+        return name
+    found = broker.metadata.image.topic_by_id(topic_id)
     return None if found is None else found.name
 
 
-def _append(
-    broker: Broker,
-    topic_partition: TopicPartition,
-    records: bytes | memoryview | None,
-    verdict: KafkaError | Admission | None,
-    within: float | None,
-    waits: list[asyncio.Future[None]],
-) -> PartitionProduceResponse:
-    topic, index = topic_partition
-    try:
-        if isinstance(verdict, KafkaError):
-            raise verdict
-        if records is None:
-            raise KafkaError(ErrorCode.INVALID_RECORD, "a partition without records")
-        appended = broker.replicas.leader_of(topic, index).append(memoryview(records), verdict, within)
-    except KafkaError as error:
-        return refused(index, error)
-    return answer_to(index, appended, waits)
+def _kept(topics: list[TopicBatches]) -> list[TopicBatches]:
+    """Copies of the records: they lie in a buffer that the next request of any client is received into."""
+    return [
+        (name, topic_id, [(index, None if it is None else memoryview(bytearray(it))) for index, it in batches])
+        for name, topic_id, batches in topics
+    ]
 
 
-def answer_to(index: int, appended: Appended, waits: list[asyncio.Future[None]]) -> PartitionProduceResponse:
-    """As it is once the last of `waits` is done, to which what this one waits for is added."""
-    answer = PartitionProduceResponse(
-        index=index,
-        base_offset=appended.base_offset,
-        log_append_time_ms=appended.log_append_time,
-        log_start_offset=appended.log_start_offset,
-    )
-    if appended.wait is not None:
-        waits.append(appended.wait)
-        appended.wait.add_done_callback(partial(_stored, answer))
-    return answer
+async def _append_when_verified(
+    appends: _Appends, topics: list[TopicBatches], verification: Verification
+) -> list[Part] | None:
+    """The next request of the connection waits meanwhile: its batches must not overtake these."""
+    await verification.finish()
+    reply = appends.append(topics, verification.verdict)
+    if not isinstance(reply, PendingReply):
+        return reply
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    reply.completion.add_done_callback(lambda _: done.set_result(None))
+    await done
+    return reply.encode(reply.completion)
 
 
-def refused(index: int, error: KafkaError) -> PartitionProduceResponse:
-    return PartitionProduceResponse(index=index, base_offset=-1, error_code=error.code, error_message=error.message)
+class _Pending(NamedTuple):
+    """An append that is not stored yet, and where its answer is."""
+
+    answers: list[Answer]
+    position: int
+    stored: asyncio.Future[None]
 
 
-def _stored(answer: PartitionProduceResponse, wait: asyncio.Future[None]) -> None:
-    error = wait.exception()
-    if isinstance(error, KafkaError):
-        answer.error_code, answer.error_message = error.code, error.message
-        answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
+class _Appends:
+    """The appends of one request, and its reply."""
+
+    __slots__ = ("_acks", "_broker", "_exchange", "_pending", "_refused", "_responses", "_timeout")
+
+    def __init__(self, broker: Broker, exchange: Exchange, acks: int, timeout_ms: int) -> None:
+        self._broker = broker
+        self._exchange = exchange
+        self._acks = acks
+        self._timeout = timeout_ms / 1000 if acks == ACKS_ALL else None
+        self._responses: list[tuple[str, TopicId, list[Answer]]] = []
+        self._pending: list[_Pending] = []
+        self._refused = False
+
+    def append(self, topics: list[TopicBatches], verdict: Verdict | None) -> list[Part] | PendingReply:
+        """Append what may be appended. The reply comes once it is stored."""
+        for name, topic_id, batches in topics:
+            answers: list[Answer] = []
+            self._responses.append((name, topic_id, answers))
+            self._append_topic(_topic_name(self._broker, self._exchange, name, topic_id), batches, verdict, answers)
+        pending = self._pending
+        if self._acks == 0:
+            return self._no_reply()
+        if not pending:
+            return self._encode()
+        completion = pending[0].stored if len(pending) == 1 else _AllDone([it.stored for it in pending])
+        return PendingReply(completion, self._encode_stored, blocks_connection=False)
+
+    def _append_topic(
+        self,
+        topic: str | None,
+        batches: list[tuple[int, memoryview | None]],
+        verdict: Verdict | None,
+        answers: list[Answer],
+    ) -> None:
+        for index, records in batches:
+            try:
+                if topic is None:
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+                if topic in INTERNAL_TOPICS and self._exchange.client_id != _ADMIN_CLIENT:
+                    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker itself writes to {topic}")
+                admission = None if verdict is None else verdict(TopicPartition(topic, index))
+                if isinstance(admission, KafkaError):
+                    raise admission
+                if records is None:
+                    raise KafkaError(ErrorCode.INVALID_RECORD, "a partition without records")
+                partition = self._broker.replicas.leader_of(topic, index)
+                base_offset, time, start, stored = partition.append(records, admission, self._timeout)
+            except KafkaError as error:
+                self._refused = True
+                answers.append(_refused(index, error))
+            else:
+                if stored is not None:
+                    self._pending.append(_Pending(answers, len(answers), stored))
+                answers.append((index, 0, base_offset, time, start, (), None, NO_LEADER))
+
+    def _no_reply(self) -> list[Part]:
+        """acks=0: hang up if something failed. What is not stored yet is nobody's concern any more."""
+        for _, _, stored in self._pending:
+            stored.add_done_callback(asyncio.Future.exception)
+        for topic, _, answers in self._responses if self._refused else ():
+            for index, code, *_ in answers:
+                if code:
+                    name = ErrorCode(code).name
+                    raise CloseConnectionError(f"Produce with acks=0 failed for {topic}-{index}: {name}")
+        return []
+
+    def _encode_stored(self, _: Completion) -> list[Part]:
+        """Any failure to store a batch is told: what is not known to be stored must not be acknowledged."""
+        for answers, position, stored in self._pending:
+            error = stored.exception()
+            if error is not None:
+                self._refused = True
+                known = error if isinstance(error, KafkaError) else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+                answers[position] = _refused(answers[position][0], known)
+        return self._encode()
+
+    def _encode(self) -> list[Part]:
+        endpoints = self._hint_leaders() if self._refused else ()
+        return self._exchange.encode_tuples(ProduceResponse, (self._responses, 0, endpoints))
+
+    def _hint_leaders(self) -> list[Endpoint]:
+        """Complete answers that refuse a batch because another broker leads (KIP-951)."""
+        hints = LeaderHints(self._broker, self._exchange)
+        for topic, topic_id, answers in self._responses:
+            for position, answer in enumerate(answers):
+                if answer[1] == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    answers[position] = (*answer[:7], hints.leader(topic, topic_id, answer[0]))
+        return hints.endpoints()
 
 
-async def _wait_and_reply(
-    broker: Broker, context: Context, response: ProduceResponse, waits: list[asyncio.Future[None]]
-) -> ProduceResponse:
-    await asyncio.wait(waits)
-    hint_producer(broker, context, context.api_version, response)
-    return response
+class _AllDone:
+    """Complete when all of some futures are done."""
+
+    __slots__ = ("_callback", "_left")
+
+    def __init__(self, futures: Sequence[asyncio.Future[None]]) -> None:
+        self._callback: Callable[[_AllDone], object] | None = None
+        self._left = len(futures)
+        for future in futures:
+            future.add_done_callback(self._one_done)
+
+    def add_done_callback(self, callback: Callable[[_AllDone], object], /) -> None:
+        self._callback = callback
+
+    def cancel(self) -> None:
+        self._callback = None
+
+    def cancelled(self) -> bool:
+        return self._callback is None
+
+    def _one_done(self, _: asyncio.Future[None]) -> None:
+        self._left -= 1
+        if not self._left and self._callback is not None:
+            self._callback(self)
 
 
-def _hang_up_on_failure(response: ProduceResponse) -> None:
-    for topic in response.responses:
-        for partition in topic.partition_responses:
-            if partition.error_code:
-                hang_up(topic.name, partition)
-
-
-def hang_up(topic: str, answer: PartitionProduceResponse) -> NoReturn:
-    code = ErrorCode(answer.error_code).name
-    raise CloseConnectionError(f"Produce with acks=0 failed for {topic}-{answer.index}: {code}")
+def _refused(index: int, error: KafkaError) -> Answer:
+    return index, error.code, -1, -1, -1, (), error.message, NO_LEADER

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from ottla.handlers import (
     add_offsets_to_txn,
@@ -48,37 +49,62 @@ from ottla.handlers import (
     write_txn_markers,
 )
 from ottla.handlers.context import Handler
-from ottla.wire import api
+from ottla.wire import api, codec
 from ottla.wire.schema import Api, Request
+
+MAX_REQUEST = 1 << 20
+"""Two bytes on the wire can become a thousand in memory and in the reply, so most requests are held to this size."""
+
+MAX_REQUEST_WITH_ASSIGNMENTS = 8 << 20
+"""What members of a group tell each other is opaque to the broker and can be long."""
+
+ANY_SIZE = (1 << 31) - 1
+"""Up to `socket.request.max.bytes`, which holds for every request."""
 
 
 class Served(NamedTuple):
+    """One API: what its requests need before the handler sees them, and the handler."""
+
     api: Api
     request: type[Request]
     handle: Handler
     advertised_from: int
+    max_request_bytes: int
+    decode: Callable[..., tuple[Any, int]]
 
 
-def _served(wire: Api, handle: Handler, advertised_from: int | None = None) -> tuple[int, Served]:
-    return wire.key, Served(
-        wire, wire.request, handle, wire.min_version if advertised_from is None else advertised_from
-    )
+def _served(
+    wire: Api,
+    handle: Handler,
+    *,
+    advertised_from: int | None = None,
+    max_request_bytes: int = MAX_REQUEST,
+    decode: Callable[..., tuple[Any, int]] = codec.decode,
+) -> tuple[int, Served]:
+    since = wire.min_version if advertised_from is None else advertised_from
+    return wire.key, Served(wire, wire.request, handle, since, max_request_bytes, decode)
 
 
 HANDLERS: dict[int, Served] = dict(
     [
         # Old librdkafka finds out from Produce 0 that compression works (KAFKA-18659); nobody sends it.
-        _served(api.PRODUCE, produce.handle, advertised_from=0),
-        _served(api.FETCH, fetch.handle),
+        _served(
+            api.PRODUCE,
+            produce.handle,
+            advertised_from=0,
+            max_request_bytes=ANY_SIZE,
+            decode=codec.decode_tuples,
+        ),
+        _served(api.FETCH, fetch.handle, decode=codec.decode_tuples),
         _served(api.LIST_OFFSETS, list_offsets.handle),
         _served(api.METADATA, metadata.handle),
         _served(api.OFFSET_COMMIT, offset_commit.handle),
         _served(api.OFFSET_FETCH, offset_fetch.handle),
         _served(api.FIND_COORDINATOR, find_coordinator.handle),
-        _served(api.JOIN_GROUP, join_group.handle),
+        _served(api.JOIN_GROUP, join_group.handle, max_request_bytes=MAX_REQUEST_WITH_ASSIGNMENTS),
         _served(api.HEARTBEAT, heartbeat.handle),
         _served(api.LEAVE_GROUP, leave_group.handle),
-        _served(api.SYNC_GROUP, sync_group.handle),
+        _served(api.SYNC_GROUP, sync_group.handle, max_request_bytes=MAX_REQUEST_WITH_ASSIGNMENTS),
         _served(api.DESCRIBE_GROUPS, describe_groups.handle),
         _served(api.LIST_GROUPS, list_groups.handle),
         _served(api.API_VERSIONS, api_versions.handle),
@@ -111,3 +137,8 @@ HANDLERS: dict[int, Served] = dict(
         _served(api.DESCRIBE_TOPIC_PARTITIONS, describe_topic_partitions.handle),
     ]
 )
+
+_, UNSUPPORTED_API_VERSIONS = _served(
+    api.API_VERSIONS, api_versions.handle_unsupported_version, decode=lambda *_: (None, 0)
+)
+"""For a client that asks, in a version that is not served, which versions are. The reply is of version 0 (KIP-511)."""

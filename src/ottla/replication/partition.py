@@ -423,18 +423,25 @@ class Partition:
             raise self._is_offline()
         if self.followers is None or replica not in self.followers:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"broker {replica} has no replica of {self}")
-        if last_epoch != NO_LEADER_EPOCH:
-            known = self.log.end_offset_for_epoch(last_epoch)
-            if known.start_offset < 0:
-                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self} knows nothing of epoch {last_epoch}")
-            if known.epoch < last_epoch or known.start_offset < offset:
-                return known
+        diverging = self.divergence(offset, last_epoch)
+        if diverging is not None:
+            return diverging
         found = self.log.read(offset, max_bytes, self.log.end_offset)
         self.followers.fetches(replica, offset, self.log.end_offset, self._clock.monotonic(), log_start_offset)
         if replica not in self.followers.in_sync and offset >= self.needed_end:
             self.on_caught_up(self)
         self.commit()
         return found
+
+    def divergence(self, offset: int, last_epoch: int) -> EpochStart | None:
+        """Where the log of a reader, whose last record has this epoch, differs from this one: the last epoch that both
+        may share, and where it ends here. None if they agree, or if the epoch is -1. Raises KafkaError."""
+        if last_epoch == NO_LEADER_EPOCH:
+            return None
+        known = self.log.end_offset_for_epoch(last_epoch)
+        if known.start_offset < 0 or offset < self.log.log_start_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self} knows nothing of epoch {last_epoch}")
+        return known if known.epoch < last_epoch or known.start_offset < offset else None
 
     @property
     def knows_committed(self) -> bool:

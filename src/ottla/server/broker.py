@@ -30,7 +30,6 @@ from ottla.env.machine import boot_id
 from ottla.env.network import Address, Network, SocketNetwork
 from ottla.errors import KafkaError
 from ottla.handlers.context import Broker
-from ottla.handlers.read_replica import SELECTORS
 from ottla.log.directory import LogDirectory, LogDirectoryError
 from ottla.log.layout import LOCK
 from ottla.log.properties import read_identity
@@ -49,6 +48,7 @@ from ottla.replication.housekeeping import Housekeeping
 from ottla.replication.in_sync import InSyncReplicas
 from ottla.replication.log_settings import log_config
 from ottla.replication.moving import LogMoves
+from ottla.replication.reads import SELECTORS, Reads
 from ottla.replication.replicas import Replicas
 from ottla.replication.throttling import ReplicationThrottles
 from ottla.server.listeners import Listeners
@@ -280,7 +280,14 @@ class BrokerServer:
             clock=world.clock,
             metadata=metadata,
             replicas=replicas,
-            throttle=throttles.as_leader,
+            reads=Reads(
+                self._id,
+                replicas,
+                lambda: metadata.image,
+                lambda: metadata.config,
+                throttles.as_leader,
+                world.clock,
+            ),
             moves=moves,
             fetch_sessions=FetchSessions(
                 world.clock, world.random, config.integer("max.incremental.fetch.session.cache.slots")

@@ -9,14 +9,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.handlers.context import CloseConnectionError
+from ottla.handlers.exchange import CloseConnectionError
+from ottla.handlers.session import Session
 from ottla.server.dispatch import Dispatcher
 from ottla.server.frames import FrameError, FrameReader
 from ottla.wire import WireError
 
 if TYPE_CHECKING:
     from ottla.env.network import Connection, Part
-    from ottla.handlers.context import Broker, Event, Later
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Completion, PendingReply
     from ottla.server.buffers import Buffers
 
 logger = logging.getLogger("ottla.server")
@@ -28,7 +30,7 @@ MAX_UNSENT = 1 << 20
 """Reply bytes a peer may leave unread before it is read no further. One reply may be larger."""
 
 MAX_SERVE_SECONDS = 0.02
-"""How long one connection is served before the others get their turn."""
+"""How long one connection is served before the others are."""
 
 
 class _Slot:
@@ -36,9 +38,9 @@ class _Slot:
 
     __slots__ = ("done", "parts")
 
-    def __init__(self) -> None:
-        self.done = False
-        self.parts: list[Part] = []
+    def __init__(self, parts: list[Part], done: bool) -> None:
+        self.parts = parts
+        self.done = done
 
 
 class ClientConnection:
@@ -53,15 +55,16 @@ class ClientConnection:
         "_blocked",
         "_connection",
         "_dispatcher",
-        "_events",
         "_frames",
         "_monotonic",
         "_on_close",
         "_outbox",
         "_outstanding",
         "_paused",
-        "_resting",
+        "_session",
         "_waiting_bytes",
+        "_waits",
+        "_yielded",
         "buffer",
         "last_active",
     )
@@ -75,18 +78,24 @@ class ClientConnection:
         on_close: Callable[[ClientConnection], None],
     ) -> None:
         self._connection = connection
-        self._dispatcher = Dispatcher(broker, listener, connection.local, connection.peer)
+        self._session = Session(listener, connection.local, connection.peer)
+        self._dispatcher = Dispatcher(broker, self._session)
         self._monotonic = broker.clock.monotonic
         self._on_close = on_close
         self._frames = FrameReader(buffers, broker.config.integer("socket.request.max.bytes"))
         self.buffer = self._frames.buffer
         self._outstanding: deque[_Slot] = deque()
+        """Requests whose replies are not sent, because this one or an earlier one is not complete."""
         self._outbox: list[Part] = []
         self._waiting_bytes = 0
+        """Of replies in `_outstanding` and `_outbox`."""
+        self._waits: dict[Completion, None] = {}
+        """What the pending replies wait for."""
         self._blocked = False
-        self._resting = False
+        """Whether the next request has to wait for a pending reply."""
+        self._yielded = False
+        """Whether the next request waits until other connections were served."""
         self._paused = False
-        self._events: dict[Event, None] = {}
         self.last_active = self._monotonic()
 
     @property
@@ -102,38 +111,19 @@ class ClientConnection:
 
     def received(self, count: int) -> None:
         self.last_active = now = self._monotonic()
-        frame = None
-        if not self._outstanding and self._connection.unsent <= MAX_UNSENT:
-            frame = self._frames.lone_frame(count)
-        if frame is None:
-            self._frames.received(count)
-            self._serve(now)
-        else:
-            self._serve_alone(frame)
-
-    def _serve_alone(self, frame: memoryview) -> None:
-        """Fast path, for one request when nothing else is under way. Slow twin: `_serve`."""
-        try:
-            reply = self._dispatcher.handle_fast(frame)
-            if reply is None:
-                reply = self._dispatcher.handle(frame)
-        except Exception as error:
-            self._fail(error)
-            return
-        if isinstance(reply, list):
-            self._connection.send(reply)
-        else:
-            self._reply_later(reply)
+        self._frames.received(count)
+        self._serve(now)
 
     def drained(self) -> None:
         self._serve(self._monotonic())
 
     def closed(self) -> None:
-        self._blocked = True  # for good: what has arrived and was not served yet is of no use any more
-        for event in tuple(self._events):
+        self._blocked = True  # for good: requests that have arrived and were not served are of no use any more
+        self._session.close()
+        for completion in tuple(self._waits):
             # A long-poll ends with its client; work that has begun (a topic half created) is finished for its own sake.
-            if not isinstance(event, asyncio.Task):
-                event.cancel()
+            if not isinstance(completion, asyncio.Task):
+                completion.cancel()
         self._outstanding.clear()
         self._on_close(self)
 
@@ -142,110 +132,102 @@ class ClientConnection:
 
     def _serve(self, now: float) -> None:
         """Serve the whole requests that have arrived, then send their replies at once."""
+        frames = self._frames
         try:
-            self._serve_frames(now + MAX_SERVE_SECONDS)
+            while not self._stalled():
+                frame = frames.next_frame()
+                if frame is None:
+                    break
+                reply = self._dispatcher.serve(frame, now)
+                if isinstance(reply, list):
+                    self._reply(reply)
+                else:
+                    self._reply_later(reply)
+                if not frames.buffered:
+                    break
+                self._look_after_others(now)
         except Exception as error:
             self._fail(error)
             return
-        self._frames.settle()
-        self._flush()
+        frames.settle()
+        if self._outbox:
+            self._flush()
         # A waiting client that has sent nothing more is still read, so that its hanging up is noticed.
-        if self._frames.buffered and self._stalled():
+        if frames.buffered and self._stalled():
             self._paused = True
             self._connection.pause_reading()
         elif self._paused:
             self._paused = False
             self._connection.resume_reading()
 
-    def _serve_frames(self, end_of_turn: float) -> None:
-        while not self._stalled():
-            frame = self._frames.next_frame()
-            if frame is None:
-                return
-            self._serve_frame(frame)
-            if not self._frames.buffered:
-                return
-            if self._waiting_bytes > MAX_UNSENT:
-                self._flush()
-            if self._monotonic() > end_of_turn:
-                self._resting = True
-                asyncio.get_running_loop().call_soon(self._next_turn)
-
-    def _next_turn(self) -> None:
-        self._resting = False
-        self._serve(self._monotonic())
-
     def _stalled(self) -> bool:
         return (
             self._blocked
-            or self._resting
-            or len(self._outstanding) >= MAX_OUTSTANDING
+            or self._yielded
             or self._waiting_bytes > MAX_UNSENT
             or self._connection.unsent > MAX_UNSENT
+            or len(self._outstanding) >= MAX_OUTSTANDING
         )
 
-    def _serve_frame(self, frame: memoryview) -> None:
-        reply = self._dispatcher.handle_fast(frame)
-        if reply is None:
-            reply = self._dispatcher.handle(frame)
-        if isinstance(reply, list):
-            self._reply(reply)
-        else:
-            self._reply_later(reply)
+    def _look_after_others(self, began: float) -> None:
+        """There is another request to serve: do not hold too many replies back, nor the event loop too long."""
+        if self._waiting_bytes > MAX_UNSENT:
+            self._flush()
+        if self._monotonic() > began + MAX_SERVE_SECONDS:
+            self._yielded = True
+            asyncio.get_running_loop().call_soon(self._resume)
+
+    def _resume(self) -> None:
+        self._yielded = False
+        self._serve(self._monotonic())
 
     def _reply(self, parts: list[Part]) -> None:
         self._waiting_bytes += len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
         if self._outstanding:
-            slot = _Slot()
-            slot.parts, slot.done = parts, True
-            self._outstanding.append(slot)
+            self._outstanding.append(_Slot(parts, done=True))
         else:
             self._outbox += parts
 
-    def _reply_later(self, reply: Later) -> None:
-        slot = _Slot()
+    def _reply_later(self, reply: PendingReply) -> None:
+        completion, encode, self._blocked = reply
+        slot = _Slot([], done=False)
         self._outstanding.append(slot)
-        self._blocked = reply.blocks
-        self._events[reply.event] = None
-        reply.event.add_done_callback(partial(self._complete, slot, reply.make))
+        self._waits[completion] = None
+        completion.add_done_callback(partial(self._complete, slot, encode))
 
-    def _complete(self, slot: _Slot, make: Callable[[Any], list[Part]], event: Event) -> None:
-        self._events.pop(event, None)
-        if event.cancelled():
+    def _complete(self, slot: _Slot, encode: Callable[[Any], list[Part]], completion: Completion) -> None:
+        self._waits.pop(completion, None)
+        if completion.cancelled():
             return
         try:
-            parts = make(event)
+            slot.parts = encode(completion)
         except Exception as error:
             self._fail(error)
             return
-        if len(self._outstanding) == 1 and not self._frames.buffered and not self._paused:
-            # Fast path, for a reply when nothing else is under way. Its slow twin follows.
-            self._outstanding.clear()
-            self._blocked = False
-            self._connection.send(parts)
-            return
-        slot.parts, slot.done = parts, True
-        self._waiting_bytes += sum(map(len, parts))
+        slot.done = True
+        self._waiting_bytes += sum(map(len, slot.parts))
         if self._outstanding and slot is self._outstanding[0]:
             self._advance()
 
     def _advance(self) -> None:
         """Send the replies that no longer wait for an earlier one."""
-        while self._outstanding and self._outstanding[0].done:
-            self._outbox += self._outstanding.popleft().parts
-        self._blocked = self._blocked and bool(self._outstanding)
+        outstanding = self._outstanding
+        while outstanding and outstanding[0].done:
+            self._outbox += outstanding.popleft().parts
+        if not outstanding:
+            self._blocked = False
         self._flush()
         if self._frames.buffered or self._paused:
             self._serve(self._monotonic())
 
     def _flush(self) -> None:
-        if self._outbox:
-            parts, self._outbox = self._outbox, []
-            self._waiting_bytes -= len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        parts, self._outbox = self._outbox, []
+        self._waiting_bytes -= len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        if parts:
             self._connection.send(parts)
 
     def _fail(self, error: Exception) -> None:
-        """Hang up, after the replies to what came before."""
+        """Hang up, after the replies to the requests before."""
         if isinstance(error, (FrameError, WireError, CloseConnectionError)):
             logger.warning("closing the connection of %s: %s", self._connection.peer, error)
         else:

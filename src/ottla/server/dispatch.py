@@ -3,98 +3,101 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+import struct
+from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.handlers.api_versions import unsupported_version
-from ottla.handlers.context import Broker, CloseConnectionError, Context, Later
-from ottla.handlers.fetch_again import FetchAgain
-from ottla.handlers.produce_again import ProduceAgain
-from ottla.handlers.registry import HANDLERS, Served
-from ottla.wire import WireError
-from ottla.wire.api import API_VERSIONS, FETCH, JOIN_GROUP, PRODUCE, SYNC_GROUP
-from ottla.wire.api.fetch import FetchRequest
-from ottla.wire.api.produce import ProduceRequest
-from ottla.wire.codec import decode
-from ottla.wire.framing import RequestHeader, parse_request_header, response_frame
+from ottla.handlers.exchange import CloseConnectionError, Exchange, PendingReply
+from ottla.handlers.registry import HANDLERS, UNSUPPORTED_API_VERSIONS, Served
+from ottla.wire.api import API_VERSIONS
+from ottla.wire.framing import RequestHeader, parse_request_header
+from ottla.wire.primitives import WireError
 from ottla.wire.schema import Response
 
 if TYPE_CHECKING:
-    from ottla.env.network import Address, Part
+    from ottla.env.network import Part
+    from ottla.handlers.context import Broker
+    from ottla.handlers.session import Session
 
-MAX_REQUEST = 1 << 20
-"""Two bytes on the wire can become a thousand in memory and in the reply, so most requests are held to this size."""
+_START = struct.Struct(">ii")
+"""API key and version as one number, and the correlation id."""
 
-MAX_REQUEST_WITH_ASSIGNMENTS = 8 << 20
-"""What members of a group tell each other is opaque to the broker and can be long."""
-
-_LARGE = {JOIN_GROUP.key: MAX_REQUEST_WITH_ASSIGNMENTS, SYNC_GROUP.key: MAX_REQUEST_WITH_ASSIGNMENTS}
+_MAX_REMEMBERED = 64
+"""Headers of a connection that are remembered, far more than a client uses."""
 
 
-class UnfitReplyError(Exception):
-    """A handler made a reply that cannot be written in the version the client asked in: a mistake of the broker's."""
+class _Header(NamedTuple):
+    """A request header without its correlation id, which is all that differs from one request to the next."""
+
+    constant: bytes
+    """What follows the correlation id, up to the body."""
+    body_position: int
+    served: Served
+    api_version: int
+    client_id: str | None
 
 
 class Dispatcher:
-    """Finds the handlers for the requests of one connection. Both ways raise CloseConnectionError to hang up."""
+    """Serves the requests of one connection."""
 
-    __slots__ = ("_broker", "_fetch_again", "_listener", "_local", "_peer", "_produce_again")
+    __slots__ = ("_broker", "_headers", "_session")
 
-    def __init__(self, broker: Broker, listener: str, local: Address, peer: Address) -> None:
+    def __init__(self, broker: Broker, session: Session) -> None:
         self._broker = broker
-        self._listener = listener
-        self._local = local
-        self._peer = peer
-        connection = Context(-1, -1, None, listener, local, peer)
-        self._produce_again = ProduceAgain(broker, connection)
-        self._fetch_again = FetchAgain(broker, connection)
+        self._session = session
+        self._headers: dict[int, _Header] = {}
+        """The last header of each API and version. A client sends the same one with every request."""
 
-    def handle_fast(self, request: memoryview) -> list[Part] | Later | None:
-        """Fast path, to be tried before `handle`: an encoded reply, now or later, or None."""
-        key = request[1] if len(request) > 1 else -1
-        if key == PRODUCE.key:
-            return self._produce_again.serve(request)
-        return self._fetch_again.serve(request) if key == FETCH.key else None
+    def serve(self, frame: memoryview, now: float) -> list[Part] | PendingReply:
+        """The encoded reply, empty for none, or what it waits for.
 
-    def handle(self, request: memoryview) -> list[Part] | Later:
-        """Run the handler a request asks for. Raises WireError when it cannot be read."""
-        header = parse_request_header(request)
-        served = _find_handler(header, request)
-        if served is None:
-            return encode_reply(header._replace(api_version=0), unsupported_version())
+        Raises WireError when the request cannot be read, and CloseConnectionError to hang up.
+        """
+        try:
+            api_and_version, correlation_id = _START.unpack_from(frame)
+        except struct.error:
+            raise WireError(f"a request of {len(frame)} bytes has no room for its header") from None
+        header = self._headers.get(api_and_version)
+        if header is None or frame[8 : header.body_position] != header.constant:
+            header = self._remember(api_and_version, frame)
+        _, body_position, served, version, client_id = header
+        size = len(frame)
+        if size > served.max_request_bytes:
+            raise CloseConnectionError(f"a {served.api.name} request of {size} bytes")
         # Bytes behind the body are left alone, as in Kafka: librdkafka sends some with Metadata 11 and up.
-        message, _ = decode(served.request, request, header.api_version, header.body_position)
-        if isinstance(message, ProduceRequest):
-            self._produce_again.learn(request, header, message)
-        elif isinstance(message, FetchRequest):
-            self._fetch_again.learn(request, header, message)
-        context = Context(header.api_key, header.api_version, header.client_id, self._listener, self._local, self._peer)
-        reply = served.handle(self._broker, context, message)
+        message, _ = served.decode(served.request, frame, version, body_position)
+        exchange = Exchange(self._session, served.api, version, client_id, correlation_id, size, now)
+        reply = served.handle(self._broker, exchange, message)
+        if isinstance(reply, (list, PendingReply)):
+            return reply
         if reply is None or isinstance(reply, Response):
-            return encode_reply(header, reply)
-        # A batch of a transaction may have to be verified before it is appended; those behind it must not overtake it.
-        blocks = not isinstance(message, ProduceRequest) or message.transactional_id is not None
-        return Later(asyncio.ensure_future(reply), lambda event: encode_reply(header, event.result()), blocks)
+            return _encoded(exchange, reply)
+        return PendingReply(asyncio.ensure_future(reply), lambda task: _encoded(exchange, task.result()))
+
+    def _remember(self, api_and_version: int, frame: memoryview) -> _Header:
+        parsed = parse_request_header(frame)
+        served, version = _find(parsed)
+        constant = bytes(frame[8 : parsed.body_position])
+        header = _Header(constant, parsed.body_position, served, version, parsed.client_id)
+        if len(self._headers) >= _MAX_REMEMBERED:
+            self._headers.clear()
+        self._headers[api_and_version] = header
+        return header
 
 
-def _find_handler(header: RequestHeader, request: memoryview) -> Served | None:
-    """None when the client asks, in a version that is not served, which versions are."""
+def _find(header: RequestHeader) -> tuple[Served, int]:
+    """The handler, and the version in which to answer."""
     served = HANDLERS.get(header.api_key)
     if served is None:
         raise CloseConnectionError(f"API {header.api_key} is not served")
     version = header.api_version
-    if not served.api.min_version <= version <= served.api.max_version:
-        if header.api_key == API_VERSIONS.key:
-            return None
-        raise CloseConnectionError(f"{served.api.name} version {version} is not served")
-    if header.api_key != PRODUCE.key and len(request) > _LARGE.get(header.api_key, MAX_REQUEST):
-        raise CloseConnectionError(f"a {served.api.name} request of {len(request)} bytes")
-    return served
+    if served.api.min_version <= version <= served.api.max_version:
+        return served, version
+    if header.api_key == API_VERSIONS.key:
+        return UNSUPPORTED_API_VERSIONS, 0
+    raise CloseConnectionError(f"{served.api.name} version {version} is not served")
 
 
-def encode_reply(header: RequestHeader, reply: Response | None) -> list[Part]:
+def _encoded(exchange: Exchange, reply: Response | list[Part] | None) -> list[Part]:
     if reply is None:
         return []
-    try:
-        return cast("list[Part]", response_frame(header, reply))
-    except WireError as error:
-        raise UnfitReplyError(f"{type(reply).__name__} does not fit version {header.api_version}: {error}") from error
+    return exchange.encode(reply) if isinstance(reply, Response) else reply

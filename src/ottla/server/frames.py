@@ -43,16 +43,6 @@ class FrameReader:
         self._filled += count
         self.buffered += count
 
-    def lone_frame(self, count: int) -> memoryview | None:
-        """Fast path: the frame, if the `count` bytes that were received now are all there is, and just one frame.
-
-        Otherwise None, and `received` has to be told. Nothing is to be settled: what comes next overwrites the frame.
-        """
-        if self.buffered or count < 4 or self._own is not None:
-            return None
-        (size,) = _LENGTH.unpack_from(self._scratch)
-        return self._scratch[4:count] if size == count - 4 <= self._limit else None
-
     def next_frame(self) -> memoryview | None:
         """The next whole frame without its length, or None until more bytes arrive."""
         if self.buffered < 4:

@@ -3,10 +3,10 @@
 import struct
 from collections.abc import Sized
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from ottla.wire.decoding import Decoder, compile_decoder
-from ottla.wire.encoding import Encoder, compile_encoder
+from ottla.wire.decoding import Decoder, compile_decoder, compile_tuple_decoder
+from ottla.wire.encoding import Encoder, compile_encoder, compile_tuple_encoder
 from ottla.wire.primitives import WireError
 from ottla.wire.schema import Message
 
@@ -15,7 +15,9 @@ M = TypeVar("M", bound=Message)
 _BYTES = (bytes, bytearray, memoryview)
 
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
+_tuple_decoders: dict[tuple[type[Message], int], Decoder] = {}
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
+_tuple_encoders: dict[tuple[type[Message], int], Encoder] = {}
 
 
 def decode(cls: type[M], buffer: memoryview | bytes, version: int, position: int = 0) -> tuple[M, int]:
@@ -24,6 +26,21 @@ def decode(cls: type[M], buffer: memoryview | bytes, version: int, position: int
     if decoder is None:
         cls.check_version(version)
         decoder = _decoders[cls, version] = compile_decoder(cls, version)
+    return _decode(decoder, cls, buffer, version, position)
+
+
+def decode_tuples(cls: type[Message], buffer: memoryview | bytes, version: int, position: int = 0) -> tuple[Any, int]:
+    """Like `decode`, into nested tuples: every struct is a tuple of its fields in the order of their declaration."""
+    decoder = _tuple_decoders.get((cls, version))
+    if decoder is None:
+        cls.check_version(version)
+        decoder = _tuple_decoders[cls, version] = compile_tuple_decoder(cls, version)
+    return _decode(decoder, cls, buffer, version, position)
+
+
+def _decode(
+    decoder: Decoder, cls: type[Message], buffer: memoryview | bytes, version: int, position: int
+) -> tuple[Any, int]:
     try:
         return decoder(memoryview(buffer), position)
     except (IndexError, struct.error):
@@ -43,12 +60,25 @@ def encode_parts(message: Message, version: int) -> list[bytes | Sized]:
 
 
 def encode_pieces(message: Message, version: int) -> list[Sized]:
-    """The message in the pieces that the encoder made, for whoever joins them with more."""
+    """The message in the pieces that the encoder made; the caller joins them with others."""
     cls = type(message)
     encoder = _encoders.get((cls, version))
     if encoder is None:
         cls.check_version(version)
         encoder = _encoders[cls, version] = compile_encoder(cls, version)
+    return _encode(encoder, cls, message, version)
+
+
+def encode_tuple_pieces(cls: type[Message], message: tuple[Any, ...], version: int) -> list[Sized]:
+    """Like `encode_pieces`, from nested tuples."""
+    encoder = _tuple_encoders.get((cls, version))
+    if encoder is None:
+        cls.check_version(version)
+        encoder = _tuple_encoders[cls, version] = compile_tuple_encoder(cls, version)
+    return _encode(encoder, cls, message, version)
+
+
+def _encode(encoder: Encoder, cls: type[Message], message: Any, version: int) -> list[Sized]:
     try:
         return encoder(message)
     except struct.error as error:
@@ -58,11 +88,7 @@ def encode_pieces(message: Message, version: int) -> list[Sized]:
 
 
 def merge_bytes(parts: list[Sized]) -> list[bytes | Sized]:
-    """Join neighbouring bytes. Nearly always that is all of them, which one call finds out and does."""
-    try:
-        return [b"".join(parts)]  # type: ignore[arg-type]
-    except TypeError:
-        pass
+    """Join neighbouring bytes; file slices stay as they are."""
     merged: list[bytes | Sized] = []
     for is_bytes, run in groupby(parts, key=_is_bytes):
         neighbours = list(run)

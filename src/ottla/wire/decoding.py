@@ -1,5 +1,8 @@
 """The compiler of decoders: from a message class and a version to a function of straight-line `struct` calls.
 
+A message is decoded into objects, or, for the two APIs that are called most, into nested tuples: every struct becomes a
+tuple of its fields in the order of their declaration, which costs a third.
+
 Truncation is noticed late but surely. A slice past the end comes out short without an error; the position then lies
 beyond the end, where any further read fails, and if there is none the check before `return` does.
 """
@@ -22,7 +25,7 @@ from ottla.wire.primitives import (
     truncated,
     wrong_tag_size,
 )
-from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Struct, Text
+from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Struct, StructType, Text
 from ottla.wire.source import Source
 
 Decoder = Callable[[memoryview, int], tuple[Any, int]]
@@ -43,7 +46,14 @@ _SCOPE = {
 
 
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
-    source = _DecoderSource(version, cls.is_flexible(version))
+    return _compile(cls, version, _DecoderSource(version, cls.is_flexible(version)))
+
+
+def compile_tuple_decoder(cls: type[Message], version: int) -> Decoder:
+    return _compile(cls, version, _TupleDecoderSource(version, cls.is_flexible(version)))
+
+
+def _compile(cls: type[Message], version: int, source: "_DecoderSource") -> Decoder:
     source.line("end = len(buffer)")
     source.line(f"budget = {MAX_ELEMENTS}")
     source.struct("message", cls)
@@ -74,9 +84,11 @@ class _DecoderSource(Source):
     def struct(self, target: str, cls: type[Struct]) -> None:
         this = self.name("struct")
         self.line(f"{target} = {this} = new({self.refer(cls.__name__, cls)})")
+        self._fields(cls, [f"{this}.{field.name}" for field in cls.__fields__])
+
+    def _fields(self, cls: type[Struct], places: list[str]) -> None:
         tagged = []
-        for field in cls.__fields__:
-            place = f"{this}.{field.name}"
+        for field, place in zip(cls.__fields__, places, strict=True):
             if field.tag is not None or not field.in_version(self._version):
                 self.line(f"{place} = {self._default(field)}")
             if not field.in_version(self._version):
@@ -187,3 +199,16 @@ class _DecoderSource(Source):
             self.line(f"{target} = None")
         with self.block("else:"):
             self.struct(target, cls)
+
+
+class _TupleDecoderSource(_DecoderSource):
+    def struct(self, target: str, cls: type[Struct]) -> None:
+        places = [self.name(field.name) for field in cls.__fields__]
+        self._fields(cls, places)
+        self.flush()
+        self.line(f"{target} = ({', '.join(places)},)")
+
+    def _default(self, field: Field) -> str:
+        if isinstance(field.default, StructType):
+            return f"({', '.join(self._default(inner) for inner in field.default.__fields__)},)"
+        return super()._default(field)

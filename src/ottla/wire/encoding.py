@@ -1,4 +1,6 @@
-"""The compiler of encoders: from a message class and a version to a function that returns the parts of its bytes."""
+"""The compiler of encoders: from a message class and a version to a function that returns the parts of its bytes.
+
+The message is an object, or the nested tuples that `decoding` describes."""
 
 import struct
 from collections.abc import Callable, Iterator, Sized
@@ -6,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from ottla.wire.primitives import MAX_STRING_BYTES, not_nullable, string_too_long, write_tagged_fields, write_varint
-from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Struct, Text
+from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Struct, StructType, Text
 from ottla.wire.source import Source
 
 Encoder = Callable[[Any], list[Sized]]
@@ -22,9 +24,15 @@ _SCOPE = {
 
 
 def compile_encoder(cls: type[Message], version: int) -> Encoder:
-    source = _EncoderSource(version, cls.is_flexible(version))
+    return _compile(cls, version, _EncoderSource(version, cls.is_flexible(version)))
+
+
+def compile_tuple_encoder(cls: type[Message], version: int) -> Encoder:
+    return _compile(cls, version, _TupleEncoderSource(version, cls.is_flexible(version)))
+
+
+def _compile(cls: type[Message], version: int, source: "_EncoderSource") -> Encoder:
     source.line("parts = []")
-    source.line("write = parts.append")
     source.struct("message", cls)
     source.flush()
     source.line("return parts")
@@ -36,7 +44,7 @@ class _EncoderSource(Source):
         super().__init__("encode(message)", dict(_SCOPE))
         self._version = version
         self._flexible = flexible
-        self._write = "write"
+        self._write = "parts.append"
 
     def emit(self, run: list[tuple[str, str]]) -> None:
         codes = "".join(code for code, _ in run)
@@ -47,23 +55,24 @@ class _EncoderSource(Source):
         self.line(f"{self._write}({pack}({', '.join(value for _, value in run if value)}))")
 
     def struct(self, this: str, cls: type[Struct]) -> None:
-        present = [field for field in cls.__fields__ if field.in_version(self._version)]
-        for field in present:
-            if field.tag is None:
-                self._field(f"{this}.{field.name}", field)
-        if self._flexible:
-            self._tagged_fields(this, [field for field in present if field.tag is not None])
+        self._fields([(field, f"{this}.{field.name}") for field in cls.__fields__ if field.in_version(self._version)])
 
-    def _tagged_fields(self, this: str, fields: list[Field]) -> None:
+    def _fields(self, present: list[tuple[Field, str]]) -> None:
+        for field, place in present:
+            if field.tag is None:
+                self._field(place, field)
+        if self._flexible:
+            self._tagged_fields([(field, place) for field, place in present if field.tag is not None])
+
+    def _tagged_fields(self, fields: list[tuple[Field, str]]) -> None:
         if not fields:
             self.run.append(("x", ""))
             return
         self.flush()
         tagged = self.name("tagged")
         self.line(f"{tagged} = []")
-        for field in sorted(fields, key=lambda field: field.tag or 0):
-            place = f"{this}.{field.name}"
-            with self.block(f"if {_differs(place, field)}:"), self._content() as content:
+        for field, place in sorted(fields, key=lambda item: item[0].tag or 0):
+            with self.block(f"if {self._differs(place, field)}:"), self._content() as content:
                 self._field(place, field)
                 self.flush()
                 self.line(f"{tagged}.append(({field.tag}, b''.join({content})))")
@@ -72,10 +81,9 @@ class _EncoderSource(Source):
     @contextmanager
     def _content(self) -> Iterator[str]:
         """Write for a while into a list of its own, since a tagged field states its size before its content."""
-        content, write, outer = self.name("content"), self.name("write"), self._write
+        content, outer = self.name("content"), self._write
         self.line(f"{content} = []")
-        self.line(f"{write} = {content}.append")
-        self._write = write
+        self._write = f"{content}.append"
         yield content
         self._write = outer
 
@@ -94,13 +102,15 @@ class _EncoderSource(Source):
         if nullable:
             self.flush()
             with self.block(f"if {value} is None:"):
-                null = b"\0" if self._flexible else b"\xff\xff" if isinstance(field_type, Text) else b"\xff\xff\xff\xff"
-                self.line(f"{self._write}({null!r})")
+                self.line(f"{self._write}({self._null(field_type)!r})")
             with self.block("else:"):
                 self._sized(value, field_type, name)
         else:
             self.line(f"if {value} is None: raise not_nullable({name!r})")
             self._sized(value, field_type, name)
+
+    def _null(self, field_type: FieldType) -> bytes:
+        return b"\0" if self._flexible else b"\xff\xff" if isinstance(field_type, Text) else b"\xff\xff\xff\xff"
 
     def _sized(self, value: str, field_type: Text | Blob | Array, name: str) -> None:
         match field_type:
@@ -146,11 +156,68 @@ class _EncoderSource(Source):
             self.run.append(("b", "1"))
             self.struct(place, cls)
 
+    def _differs(self, place: str, field: Field) -> str:
+        """The condition under which a tagged field is worth sending: it is not its default."""
+        if field.default is list:
+            return place
+        if isinstance(field.type, type):
+            return " or ".join(self._differs(f"{place}.{inner.name}", inner) for inner in field.type.__fields__)
+        return f"{place} is not None" if field.default is None else f"{place} != {field.default!r}"
 
-def _differs(place: str, field: Field) -> str:
-    """The condition under which a tagged field is worth sending: it is not its default."""
-    if field.default is list:
-        return place
-    if isinstance(field.type, type):
-        return " or ".join(_differs(f"{place}.{inner.name}", inner) for inner in field.type.__fields__)
-    return f"{place} is not None" if field.default is None else f"{place} != {field.default!r}"
+
+class _TupleEncoderSource(_EncoderSource):
+    def struct(self, this: str, cls: type[Struct]) -> None:
+        places = [self.name(field.name) for field in cls.__fields__]
+        self.line(f"{', '.join(places)}, = {this}")
+        pairs = zip(cls.__fields__, places, strict=True)
+        present = [(field, place) for field, place in pairs if field.in_version(self._version)]
+        at_default = self._conditions_for_one_pack(present)
+        if not at_default:
+            self._fields(present)
+            return
+        self.flush()
+        with self.block(f"if {' and '.join(at_default)}:"):
+            self._pack_at_once(present)
+        with self.block("else:"):
+            self._fields(present)
+
+    def _conditions_for_one_pack(self, present: list[tuple[Field, str]]) -> list[str]:
+        """Under which fields of variable size have their default values, so that the size of the struct is known, as in
+        nearly every answer to a Produce. Empty if there are no such fields, or others."""
+        conditions = []
+        for field, place in present:
+            if field.tag is not None:
+                conditions.append(f"not ({self._differs(place, field)})")
+            elif isinstance(field.type, Array) and field.default is list and not field.nullable(self._version):
+                conditions.append(f"not {place}")
+            elif not isinstance(field.type, (Fixed, type)) and field.default is None:
+                conditions.append(f"{place} is None")
+            elif not isinstance(field.type, Fixed):
+                return []
+        return conditions
+
+    def _pack_at_once(self, present: list[tuple[Field, str]]) -> None:
+        for field, place in present:
+            if isinstance(field.type, Fixed) and field.tag is None:
+                self.run.append((field.type.code, place))
+            elif field.tag is None:
+                empty = self._no_elements if isinstance(field.type, Array) else self._null(field.type)
+                self.run.append((f"{len(empty)}s", repr(empty)))
+        if self._flexible:
+            self.run.append(("x", ""))
+
+    @property
+    def _no_elements(self) -> bytes:
+        return b"\x01" if self._flexible else b"\0\0\0\0"
+
+    def _differs(self, place: str, field: Field) -> str:
+        if isinstance(field.default, StructType):
+            return f"{place} != {_default_tuple(field.default)!r}"
+        return super()._differs(place, field)
+
+
+def _default_tuple(cls: StructType) -> tuple[object, ...]:
+    return tuple(
+        _default_tuple(field.default) if isinstance(field.default, StructType) else field.make_default()
+        for field in cls.__fields__
+    )

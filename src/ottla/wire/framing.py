@@ -11,7 +11,7 @@ from collections.abc import Sized
 from typing import NamedTuple
 
 from ottla.wire.api import API_VERSIONS, APIS
-from ottla.wire.codec import encode_pieces, merge_bytes
+from ottla.wire.codec import merge_bytes
 from ottla.wire.primitives import (
     WireError,
     negative,
@@ -20,14 +20,15 @@ from ottla.wire.primitives import (
     skip_tagged_fields,
     write_fixed,
 )
-from ottla.wire.schema import Api, Response
+from ottla.wire.schema import Api
 
 NO_TAGGED_FIELDS = b"\0"
 
 _REQUEST_PREFIX = struct.Struct(">hhih")
 """API key, version, correlation id, and the length of the client id."""
 
-_LENGTH = struct.Struct(">i")
+_RESPONSE_START = struct.Struct(">ii")
+"""The length of the frame and the correlation id."""
 
 
 class RequestHeader(NamedTuple):
@@ -78,11 +79,15 @@ def response_header(api_key: int, api_version: int, correlation_id: int) -> byte
     return header + NO_TAGGED_FIELDS if _has_tagged_response_header(api_key, api_version) else header
 
 
-def response_frame(header: RequestHeader, response: Response) -> list[bytes | Sized]:
+def response_frame(api: Api, api_version: int, correlation_id: int, pieces: list[Sized]) -> list[bytes | Sized]:
     """The whole reply to a request; file slices among its record batches stay as they are, the rest is joined once."""
-    head = response_header(header.api_key, header.api_version, header.correlation_id)
-    parts = encode_pieces(response, header.api_version)
-    return merge_bytes([_LENGTH.pack(len(head) + sum(map(len, parts))), head, *parts])
+    tags = NO_TAGGED_FIELDS if api.is_flexible(api_version) and api.key != API_VERSIONS.key else b""
+    try:
+        body = tags + b"".join(pieces)  # type: ignore[arg-type]
+    except TypeError:
+        size = len(tags) + sum(map(len, pieces))
+        return merge_bytes([_RESPONSE_START.pack(4 + size, correlation_id), tags, *pieces])
+    return [_RESPONSE_START.pack(4 + len(body), correlation_id) + body]
 
 
 def _has_tagged_response_header(api_key: int, api_version: int) -> bool:
