@@ -26,27 +26,28 @@ def decode(cls: type[M], buffer: memoryview | bytes, version: int, position: int
     if decoder is None:
         cls.check_version(version)
         decoder = _decoders[cls, version] = compile_decoder(cls, version)
-    return _decode(decoder, cls, buffer, version, position)
+    try:
+        return decoder(memoryview(buffer), position)
+    except (IndexError, struct.error, UnicodeDecodeError) as error:
+        raise _unreadable(cls, version, error) from None
 
 
-def decode_tuples(cls: type[Message], buffer: memoryview | bytes, version: int, position: int = 0) -> tuple[Any, int]:
+def decode_tuples(cls: type[Message], buffer: memoryview, version: int, position: int = 0) -> tuple[Any, int]:
     """Like `decode`, into nested tuples: every struct is a tuple of its fields in the order of their declaration."""
     decoder = _tuple_decoders.get((cls, version))
     if decoder is None:
         cls.check_version(version)
         decoder = _tuple_decoders[cls, version] = compile_tuple_decoder(cls, version)
-    return _decode(decoder, cls, buffer, version, position)
-
-
-def _decode(
-    decoder: Decoder, cls: type[Message], buffer: memoryview | bytes, version: int, position: int
-) -> tuple[Any, int]:
     try:
-        return decoder(memoryview(buffer), position)
-    except (IndexError, struct.error):
-        raise WireError(f"{cls.__name__} v{version} ends too early") from None
-    except UnicodeDecodeError as error:
-        raise WireError(f"{cls.__name__} v{version} has a string that is not UTF-8: {error.reason}") from None
+        return decoder(buffer, position)
+    except (IndexError, struct.error, UnicodeDecodeError) as error:
+        raise _unreadable(cls, version, error) from None
+
+
+def _unreadable(cls: type[Message], version: int, error: Exception) -> WireError:
+    if isinstance(error, UnicodeDecodeError):
+        return WireError(f"{cls.__name__} v{version} has a string that is not UTF-8: {error.reason}")
+    return WireError(f"{cls.__name__} v{version} ends too early")
 
 
 def encode(message: Message, version: int) -> bytes:
@@ -66,7 +67,10 @@ def encode_pieces(message: Message, version: int) -> list[Sized]:
     if encoder is None:
         cls.check_version(version)
         encoder = _encoders[cls, version] = compile_encoder(cls, version)
-    return _encode(encoder, cls, message, version)
+    try:
+        return encoder(message)
+    except (struct.error, UnicodeEncodeError) as error:
+        raise _unfit(cls, version, error) from None
 
 
 def encode_tuple_pieces(cls: type[Message], message: tuple[Any, ...], version: int) -> list[Sized]:
@@ -75,16 +79,16 @@ def encode_tuple_pieces(cls: type[Message], message: tuple[Any, ...], version: i
     if encoder is None:
         cls.check_version(version)
         encoder = _tuple_encoders[cls, version] = compile_tuple_encoder(cls, version)
-    return _encode(encoder, cls, message, version)
-
-
-def _encode(encoder: Encoder, cls: type[Message], message: Any, version: int) -> list[Sized]:
     try:
         return encoder(message)
-    except struct.error as error:
-        raise WireError(f"{cls.__name__} v{version} has a value that does not fit its field: {error}") from None
-    except UnicodeEncodeError as error:
-        raise WireError(f"{cls.__name__} v{version} has a string that is not text: {error.reason}") from None
+    except (struct.error, UnicodeEncodeError) as error:
+        raise _unfit(cls, version, error) from None
+
+
+def _unfit(cls: type[Message], version: int, error: Exception) -> WireError:
+    if isinstance(error, UnicodeEncodeError):
+        return WireError(f"{cls.__name__} v{version} has a string that is not text: {error.reason}")
+    return WireError(f"{cls.__name__} v{version} has a value that does not fit its field: {error}")
 
 
 def merge_bytes(parts: list[Sized]) -> list[bytes | Sized]:

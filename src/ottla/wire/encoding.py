@@ -201,7 +201,7 @@ class _TupleEncoderSource(_EncoderSource):
             if isinstance(field.type, Fixed) and field.tag is None:
                 self.run.append((field.type.code, place))
             elif field.tag is None:
-                empty = self._no_elements if isinstance(field.type, Array) else self._null(field.type)
+                empty = self._no_elements if field.default is list else self._null(field.type)
                 self.run.append((f"{len(empty)}s", repr(empty)))
         if self._flexible:
             self.run.append(("x", ""))
