@@ -2,6 +2,7 @@
 
 import random
 import tracemalloc
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -53,12 +54,28 @@ def test_tuples_have_the_same_bytes_as_objects(cls: type[Message], version: int)
     @given(structs(cls, version))
     def check(message: Message) -> None:
         encoded = reference.encode(message, version)
-        assert b"".join(codec.encode_tuple_pieces(cls, as_tuples(message), version)) == encoded  # type: ignore[arg-type]
-        decoded, position = codec.decode_tuples(cls, memoryview(b"\xee" + encoded + b"\xee"), version, 1)
+        assert b"".join(codec.encode_tuple_parts(cls, as_tuples(message), version)) == encoded  # type: ignore[arg-type]
+        decoded, position = codec.decode_tuples(cls, memoryview(b"\xee" + encoded + b"\xee"), version, 1, [None, None])
         assert decoded == as_tuples(message)
         assert position == len(encoded) + 1
 
     check()
+
+
+def test_the_beginning_of_the_last_message_is_not_decoded_again() -> None:
+    def request(topic: str, *indexes: int) -> memoryview:
+        data = [PartitionProduceData(index=index, records=b"r" * (100 * index)) for index in indexes]
+        topics = [TopicProduceData(name=topic, partition_data=data)] * len(indexes)
+        return memoryview(codec.encode(ProduceRequest(acks=1, topic_data=topics), 9))
+
+    memo: list[Any] = [None, None]
+    requests = [request("a", 1), request("a", 2), request("a", 2, 3), request("a", 2, 1), request("b", 1), request("a")]
+    for buffer in [it for request in requests for it in (request, request)]:
+        expected = reference.decode(ProduceRequest, buffer, 9)[0]
+        assert codec.decode_tuples(ProduceRequest, buffer, 9, 0, memo)[0] == as_tuples(expected)
+    known, values = memo
+    assert known == requests[-2][: len(known)]
+    assert values[3] == "b"
 
 
 def outcome(decode: Any, cls: type[Message], buffer: bytes | memoryview, version: int) -> Any:
@@ -86,11 +103,14 @@ def test_garbage_is_refused_alike(cls: type[Message], version: int) -> None:
     @settings(FEW, max_examples=3)
     @given(structs(cls, version), st.integers(0, 2**32), st.binary(max_size=64))
     def check(message: Message, seed: int, garbage: bytes) -> None:
+        shared: list[Any] = [None, None]
         for buffer in [garbage, *mutations(codec.encode(message, version), seed)]:
             expected = outcome(reference.decode, cls, buffer, version)
             assert outcome(codec.decode, cls, buffer, version) == expected
             tuples = expected if expected is WireError else (as_tuples(expected[0]), expected[1])
-            assert outcome(codec.decode_tuples, cls, memoryview(buffer), version) == tuples
+            for memo in ([None, None], shared):
+                decode = partial(codec.decode_tuples, position=0, memo=memo)
+                assert outcome(decode, cls, memoryview(buffer), version) == tuples
 
     check()
 

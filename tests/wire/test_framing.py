@@ -11,7 +11,7 @@ from ottla.wire import WireError
 from ottla.wire.api import API_VERSIONS, APIS, FETCH, HEARTBEAT, METADATA
 from ottla.wire.api.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.wire.api.heartbeat import HeartbeatResponse
-from ottla.wire.codec import encode_pieces
+from ottla.wire.codec import encode_parts
 from ottla.wire.framing import (
     RequestHeader,
     ResponseHeader,
@@ -106,18 +106,16 @@ def test_an_unknown_api_is_refused() -> None:
 
 def test_a_reply_begins_with_its_length() -> None:
     reply = HeartbeatResponse(error_code=27)
-    assert response_frame(HEARTBEAT, 0, 7, encode_pieces(reply, 0)) == [
-        bytes.fromhex("00000006 00000007 001b")
-    ]
+    assert response_frame(HEARTBEAT, 0, 7, encode_parts(reply, 0)) == [bytes.fromhex("00000006 00000007 001b")]
     flexible = bytes.fromhex("0000000c 00000007 00 00000000 001b 00")
-    assert response_frame(HEARTBEAT, 4, 7, encode_pieces(reply, 4)) == [flexible]
+    assert response_frame(HEARTBEAT, 4, 7, encode_parts(reply, 4)) == [flexible]
 
 
 def test_a_reply_keeps_file_slices_apart() -> None:
     slice_ = range(1000)
     data = PartitionData(records=slice_)
     reply = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])])
-    before, kept = response_frame(FETCH, 4, 7, encode_pieces(reply, 4))
+    before, kept = response_frame(FETCH, 4, 7, encode_parts(reply, 4))
     assert kept is slice_
     assert isinstance(before, bytes)
     assert struct.unpack_from(">ii", before) == (len(before) - 4 + 1000, 7)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from ottla.wire.codec import encode_pieces, encode_tuple_pieces
+from ottla.wire.codec import encode_parts, encode_tuple_parts
 from ottla.wire.framing import response_frame
 from ottla.wire.primitives import WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Sized
-
     from ottla.env.network import Address, Part
     from ottla.handlers.session import Session
     from ottla.wire.schema import Api, Response
@@ -55,19 +53,18 @@ class Exchange:
     def encode(self, response: Response) -> list[Part]:
         """The frame of the reply."""
         try:
-            return self._frame(encode_pieces(response, self.api_version))
+            parts = encode_parts(response, self.api_version)
         except WireError as error:
             raise UnfitReplyError(self, type(response), error) from error
+        return response_frame(self.api, self.api_version, self.correlation_id, parts)  # type: ignore[return-value]
 
     def encode_tuples(self, cls: type[Response], response: tuple[Any, ...]) -> list[Part]:
         """Like `encode`, from nested tuples."""
         try:
-            return self._frame(encode_tuple_pieces(cls, response, self.api_version))
+            parts = encode_tuple_parts(cls, response, self.api_version)
         except WireError as error:
             raise UnfitReplyError(self, cls, error) from error
-
-    def _frame(self, pieces: list[Sized]) -> list[Part]:
-        return cast("list[Part]", response_frame(self.api, self.api_version, self.correlation_id, pieces))
+        return response_frame(self.api, self.api_version, self.correlation_id, parts)  # type: ignore[return-value]
 
 
 class Completion(Protocol):

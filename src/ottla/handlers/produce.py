@@ -133,10 +133,12 @@ class _Appends:
 
     def append(self, topics: list[TopicBatches], verdict: Verdict | None) -> list[Part] | PendingReply:
         """Append what may be appended. The reply comes once it is stored."""
+        by_id = self._exchange.api_version >= _TOPIC_IDS_SINCE
         for name, topic_id, batches in topics:
             answers: list[Answer] = []
             self._responses.append((name, topic_id, answers))
-            self._append_topic(_topic_name(self._broker, self._exchange, name, topic_id), batches, verdict, answers)
+            topic = _topic_name(self._broker, self._exchange, name, topic_id) if by_id else name
+            self._append_topic(topic, batches, verdict, answers)
         pending = self._pending
         if self._acks == 0:
             return self._no_reply()

@@ -139,10 +139,12 @@ class ClientConnection:
                 if frame is None:
                     break
                 reply = self._dispatcher.serve(frame, now)
-                if isinstance(reply, list):
-                    self._reply(reply)
-                else:
+                if not isinstance(reply, list):
                     self._reply_later(reply)
+                elif self._outstanding or self._outbox or frames.buffered:
+                    self._reply(reply)
+                elif reply:
+                    self._connection.send(reply)
                 if not frames.buffered:
                     break
                 self._look_after_others(now)

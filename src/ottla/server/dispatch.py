@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ottla.env.network import Part
     from ottla.handlers.context import Broker
     from ottla.handlers.session import Session
+    from ottla.wire.decoding import Memo
 
 _START = struct.Struct(">ii")
 """API key and version as one number, and the correlation id."""
@@ -34,6 +35,8 @@ class _Header(NamedTuple):
     served: Served
     api_version: int
     client_id: str | None
+    memo: Memo
+    """Of the decoder."""
 
 
 class Dispatcher:
@@ -57,16 +60,17 @@ class Dispatcher:
         except struct.error:
             raise WireError(f"a request of {len(frame)} bytes has no room for its header") from None
         header = self._headers.get(api_and_version)
-        if header is None or frame[8 : header.body_position] != header.constant:
+        if header is None or frame[8 : header[1]] != header[0]:
             header = self._remember(api_and_version, frame)
-        _, body_position, served, version, client_id = header
+        _, body_position, served, version, client_id, memo = header
+        api, request, handle, _, max_request_bytes, decode = served
         size = len(frame)
-        if size > served.max_request_bytes:
-            raise CloseConnectionError(f"a {served.api.name} request of {size} bytes")
+        if size > max_request_bytes:
+            raise CloseConnectionError(f"a {api.name} request of {size} bytes")
         # Bytes behind the body are left alone, as in Kafka: librdkafka sends some with Metadata 11 and up.
-        message, _ = served.decode(served.request, frame, version, body_position)
-        exchange = Exchange(self._session, served.api, version, client_id, correlation_id, size, now)
-        reply = served.handle(self._broker, exchange, message)
+        message, _ = decode(request, frame, version, body_position, memo)
+        exchange = Exchange(self._session, api, version, client_id, correlation_id, size, now)
+        reply = handle(self._broker, exchange, message)
         if isinstance(reply, (list, PendingReply)):
             return reply
         if reply is None or isinstance(reply, Response):
@@ -77,7 +81,7 @@ class Dispatcher:
         parsed = parse_request_header(frame)
         served, version = _find(parsed)
         constant = bytes(frame[8 : parsed.body_position])
-        header = _Header(constant, parsed.body_position, served, version, parsed.client_id)
+        header = _Header(constant, parsed.body_position, served, version, parsed.client_id, [None, None])
         if len(self._headers) >= _MAX_REMEMBERED:
             self._headers.clear()
         self._headers[api_and_version] = header

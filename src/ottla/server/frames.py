@@ -45,18 +45,19 @@ class FrameReader:
 
     def next_frame(self) -> memoryview | None:
         """The next whole frame without its length, or None until more bytes arrive."""
-        if self.buffered < 4:
+        position, filled = self._position, self._filled
+        start = position + 4
+        if filled < start:
             return None
-        start = self._position + 4
         data = self._scratch if self._own is None else self._own
-        (size,) = _LENGTH.unpack_from(data, self._position)
-        if size < 0 or size > self._limit:
+        size = _LENGTH.unpack_from(data, position)[0]
+        if not 0 <= size <= self._limit:
             raise FrameError(f"a frame of {size} bytes; the limit is {self._limit} (socket.request.max.bytes)")
-        end = start + int(size)
-        if self._filled < end:
+        end = start + size
+        if filled < end:
             return None
         self._position = end
-        self.buffered = self._filled - end
+        self.buffered = filled - end
         return data[start:end]
 
     def settle(self) -> None:

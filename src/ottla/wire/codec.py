@@ -2,26 +2,28 @@
 
 import struct
 from collections.abc import Sized
-from itertools import groupby
 from typing import Any, TypeVar
 
-from ottla.wire.decoding import Decoder, compile_decoder, compile_tuple_decoder
+from ottla.wire.decoding import Decoder, Memo, TupleDecoder, compile_decoder, compile_tuple_decoder
 from ottla.wire.encoding import Encoder, compile_encoder, compile_tuple_encoder
 from ottla.wire.primitives import WireError
 from ottla.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
 
-_BYTES = (bytes, bytearray, memoryview)
-
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
-_tuple_decoders: dict[tuple[type[Message], int], Decoder] = {}
+_tuple_decoders: dict[tuple[type[Message], int], TupleDecoder] = {}
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _tuple_encoders: dict[tuple[type[Message], int], Encoder] = {}
 
 
-def decode(cls: type[M], buffer: memoryview | bytes, version: int, position: int = 0) -> tuple[M, int]:
-    """The message that starts at a position, and the position after it. Record batches are views of the buffer."""
+def decode(
+    cls: type[M], buffer: memoryview | bytes, version: int, position: int = 0, memo: Memo | None = None
+) -> tuple[M, int]:
+    """The message that starts at a position, and the position after it. Record batches are views of the buffer.
+
+    `memo` is for `decode_tuples`, which can stand in the place of this.
+    """
     decoder = _decoders.get((cls, version))
     if decoder is None:
         cls.check_version(version)
@@ -32,14 +34,17 @@ def decode(cls: type[M], buffer: memoryview | bytes, version: int, position: int
         raise _unreadable(cls, version, error) from None
 
 
-def decode_tuples(cls: type[Message], buffer: memoryview, version: int, position: int = 0) -> tuple[Any, int]:
-    """Like `decode`, into nested tuples: every struct is a tuple of its fields in the order of their declaration."""
+def decode_tuples(cls: type[Message], buffer: memoryview, version: int, position: int, memo: Memo) -> tuple[Any, int]:
+    """Like `decode`, into nested tuples: every struct is a tuple of its fields in the order of their declaration.
+
+    `memo` must be the same list for the messages of one client, or `[None, None]`: see `decoding.Memo`.
+    """
     decoder = _tuple_decoders.get((cls, version))
     if decoder is None:
         cls.check_version(version)
         decoder = _tuple_decoders[cls, version] = compile_tuple_decoder(cls, version)
     try:
-        return decoder(buffer, position)
+        return decoder(buffer, position, memo)
     except (IndexError, struct.error, UnicodeDecodeError) as error:
         raise _unreadable(cls, version, error) from None
 
@@ -52,16 +57,11 @@ def _unreadable(cls: type[Message], version: int, error: Exception) -> WireError
 
 def encode(message: Message, version: int) -> bytes:
     """The message as bytes. One whose record batches are file slices needs `encode_parts`."""
-    return b"".join(encode_pieces(message, version))  # type: ignore[arg-type]
+    return b"".join(encode_parts(message, version))  # type: ignore[arg-type]
 
 
-def encode_parts(message: Message, version: int) -> list[bytes | Sized]:
-    """The message in pieces: file slices among its record batches as they are, all that lies between them as bytes."""
-    return merge_bytes(encode_pieces(message, version))
-
-
-def encode_pieces(message: Message, version: int) -> list[Sized]:
-    """The message in the pieces that the encoder made; the caller joins them with others."""
+def encode_parts(message: Message, version: int) -> list[Sized]:
+    """The message in parts: file slices among its record batches as they are, all that lies between them as bytes."""
     cls = type(message)
     encoder = _encoders.get((cls, version))
     if encoder is None:
@@ -73,8 +73,8 @@ def encode_pieces(message: Message, version: int) -> list[Sized]:
         raise _unfit(cls, version, error) from None
 
 
-def encode_tuple_pieces(cls: type[Message], message: tuple[Any, ...], version: int) -> list[Sized]:
-    """Like `encode_pieces`, from nested tuples."""
+def encode_tuple_parts(cls: type[Message], message: tuple[Any, ...], version: int) -> list[Sized]:
+    """Like `encode_parts`, from nested tuples."""
     encoder = _tuple_encoders.get((cls, version))
     if encoder is None:
         cls.check_version(version)
@@ -89,16 +89,3 @@ def _unfit(cls: type[Message], version: int, error: Exception) -> WireError:
     if isinstance(error, UnicodeEncodeError):
         return WireError(f"{cls.__name__} v{version} has a string that is not text: {error.reason}")
     return WireError(f"{cls.__name__} v{version} has a value that does not fit its field: {error}")
-
-
-def merge_bytes(parts: list[Sized]) -> list[bytes | Sized]:
-    """Join neighbouring bytes; file slices stay as they are."""
-    merged: list[bytes | Sized] = []
-    for is_bytes, run in groupby(parts, key=_is_bytes):
-        neighbours = list(run)
-        merged += [b"".join(neighbours)] if is_bytes else neighbours  # type: ignore[arg-type]
-    return merged
-
-
-def _is_bytes(part: Sized) -> bool:
-    return isinstance(part, _BYTES)

@@ -10,7 +10,7 @@ beyond the end, where any further read fails, and if there is none the check bef
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ottla.wire.primitives import (
     MAX_ELEMENTS,
@@ -30,6 +30,13 @@ from ottla.wire.source import Source
 
 Decoder = Callable[[memoryview, int], tuple[Any, int]]
 
+Memo = list[Any]
+"""The beginning of the last message, as bytes and as values; see `_TupleDecoderSource`. A new one is `[None, None]`."""
+
+TupleDecoder = Callable[[memoryview, int, Memo], tuple[Any, int]]
+
+_MAX_MEMO = 1 << 10
+
 _SCOPE = {
     "negative": negative,
     "new": object.__new__,
@@ -46,28 +53,29 @@ _SCOPE = {
 
 
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
-    return _compile(cls, version, _DecoderSource(version, cls.is_flexible(version)))
+    source = _DecoderSource("decode(buffer, position)", version, cls.is_flexible(version))
+    return source.compile_message(cls, f"decoder of {cls.__name__} v{version}")
 
 
-def compile_tuple_decoder(cls: type[Message], version: int) -> Decoder:
-    return _compile(cls, version, _TupleDecoderSource(version, cls.is_flexible(version)))
-
-
-def _compile(cls: type[Message], version: int, source: "_DecoderSource") -> Decoder:
-    source.line("end = len(buffer)")
-    source.line(f"budget = {MAX_ELEMENTS}")
-    source.struct("message", cls)
-    source.flush()
-    source.line("if position > end: raise truncated(position - end)")
-    source.line("return message, position")
-    return source.compile(f"decoder of {cls.__name__} v{version}")
+def compile_tuple_decoder(cls: type[Message], version: int) -> TupleDecoder:
+    source = _TupleDecoderSource("decode(buffer, position, memo)", version, cls.is_flexible(version))
+    return source.compile_message(cls, f"tuple decoder of {cls.__name__} v{version}")
 
 
 class _DecoderSource(Source):
-    def __init__(self, version: int, flexible: bool) -> None:
-        super().__init__("decode(buffer, position)", dict(_SCOPE))
+    def __init__(self, signature: str, version: int, flexible: bool) -> None:
+        super().__init__(signature, dict(_SCOPE))
         self._version = version
         self._flexible = flexible
+
+    def compile_message(self, cls: type[Message], title: str) -> Callable[..., tuple[Any, int]]:
+        self.line("end = len(buffer)")
+        self.line(f"budget = {MAX_ELEMENTS}")
+        self.struct("message", cls)
+        self.flush()
+        self.line("if position > end: raise truncated(position - end)")
+        self.line("return message, position")
+        return self.compile(title)
 
     def emit(self, run: list[tuple[str, str]]) -> None:
         codes = "".join(code for code, _ in run)
@@ -84,21 +92,27 @@ class _DecoderSource(Source):
     def struct(self, target: str, cls: type[Struct]) -> None:
         this = self.name("struct")
         self.line(f"{target} = {this} = new({self.refer(cls.__name__, cls)})")
-        self._fields(cls, [f"{this}.{field.name}" for field in cls.__fields__])
+        self._fields([(field, f"{this}.{field.name}") for field in cls.__fields__])
 
-    def _fields(self, cls: type[Struct], places: list[str]) -> None:
-        tagged = []
-        for field, place in zip(cls.__fields__, places, strict=True):
+    def _fields(self, fields: list[tuple[Field, str]]) -> None:
+        self._defaults(fields)
+        self._present(fields)
+        self._tags(fields)
+
+    def _defaults(self, fields: list[tuple[Field, str]]) -> None:
+        for field, place in fields:
             if field.tag is not None or not field.in_version(self._version):
                 self.line(f"{place} = {self._default(field)}")
-            if not field.in_version(self._version):
-                continue
-            if field.tag is not None:
-                tagged.append((field, place))
-            else:
+
+    def _present(self, fields: list[tuple[Field, str]]) -> None:
+        for field, place in fields:
+            if field.tag is None and field.in_version(self._version):
                 self._field(place, field)
+
+    def _tags(self, fields: list[tuple[Field, str]]) -> None:
         if self._flexible:
-            self._tagged_fields(tagged)
+            known = [(field, place) for field, place in fields if field.tag is not None]
+            self._tagged_fields([(field, place) for field, place in known if field.in_version(self._version)])
 
     def _default(self, field: Field) -> str:
         if field.default is list:
@@ -155,35 +169,59 @@ class _DecoderSource(Source):
 
     @contextmanager
     def _sized(
-        self, code: Literal["h", "i"], target: str, name: str, nullable: bool, limit: int | None = None
+        self,
+        code: Literal["h", "i"],
+        target: str,
+        name: str,
+        nullable: bool,
+        limit: int | None = None,
+        length: str | None = None,
     ) -> Iterator[str]:
         """Read a length into a variable, deal with null, and open the block that reads the content."""
-        length = self.name("length")
+        length = length or self.name("length")
         self.run.append(("B" if self._flexible else code, length))
         self.flush()
         if self._flexible:
-            with self.block(f"if {length} > 127:"):
-                self.line(f"{length}, position = read_varint(buffer, position - 1)")
-                if limit:
-                    self.line(f"if {length} > {limit + 1}: raise string_too_long({length} - 1)")
+            self._longer_varint(length, limit)
             self.line(f"{length} -= 1")
+        if not nullable:
+            self.line(f"if {length} < 0: raise not_nullable({name!r}) if {length} == -1 else negative({length})")
+            yield length
+            return
         with self.block(f"if {length} < 0:"):
-            if nullable:
-                self.line(f"if {length} < -1: raise negative({length})")
-                self.line(f"{target} = None")
-            else:
-                self.line(f"raise not_nullable({name!r}) if {length} == -1 else negative({length})")
+            self.line(f"if {length} < -1: raise negative({length})")
+            self.line(f"{target} = None")
         with self.block("else:"):
             yield length
 
+    def _longer_varint(self, length: str, limit: int | None) -> None:
+        """Of a varint, one byte was read. Two are nearly always all."""
+        with self.block(f"if {length} > 127:"):
+            more = self.name("more")
+            self.line(f"{more} = buffer[position]")
+            with self.block(f"if {more} < 128:"):
+                self.line(f"{length} += ({more} << 7) - 128")
+                self.line("position += 1")
+            with self.block("else:"):
+                self.line(f"{length}, position = read_varint(buffer, position - 1)")
+            if limit:
+                self.line(f"if {length} > {limit + 1}: raise string_too_long({length} - 1)")
+
     def _array(self, target: str, element: FieldType, name: str, length: str) -> None:
-        self.line(f"if {length} > end - position: raise too_many({length}, end - position)")
         if isinstance(element, Fixed):
+            self.line(f"if {length} > end - position: raise too_many({length}, end - position)")
             self.line(f"{target} = list(unpack_from(f'>{{{length}}}{element.code}', buffer, position))")
             self.line(f"position += {length} * {struct.calcsize('>' + element.code)}")
-            return
+        else:
+            self._check_count(length)
+            self._elements(target, element, name, length)
+
+    def _check_count(self, length: str) -> None:
+        self.line(f"if {length} > end - position: raise too_many({length}, end - position)")
         self.line(f"budget -= {length}")
         self.line("if budget < 0: raise too_many_in_all()")
+
+    def _elements(self, target: str, element: FieldType, name: str, length: str) -> None:
         items, item = self.name("items"), self.name("item")
         self.line(f"{target} = {items} = []")
         with self.block(f"for _ in range({length}):"):
@@ -202,13 +240,124 @@ class _DecoderSource(Source):
 
 
 class _TupleDecoderSource(_DecoderSource):
-    def struct(self, target: str, cls: type[Struct]) -> None:
-        places = [self.name(field.name) for field in cls.__fields__]
-        self._fields(cls, places)
+    """A client sends the same beginning over and over: settings, one topic, the number of partitions. The memo has the
+    beginning of the last message, up to the first partition of the first topic; when the next message has the same
+    bytes there, their values are taken from the memo."""
+
+    def compile_message(self, cls: type[Message], title: str) -> Callable[..., tuple[Any, int]]:
+        outer = _Split.of(cls, self)
+        inner = None if outer is None else _Split.of(outer.element, self)
+        if outer is None or inner is None:
+            return super().compile_message(cls, title)
+        values = ", ".join(
+            [*(place for _, place in outer.head + inner.head), outer.count_place, inner.count_place, "budget"]
+        )
+        self.line("end = len(buffer)")
+        self.line("known, values = memo")
+        self.line("hit = known is not None and buffer[position : position + len(known)] == known")
+        self._defaults(outer.fields)
+        with self.block("if hit:"):
+            self.line(f"{values} = values")
+            self.line("position += len(known)")
+        with self.block("else:"):
+            self.line("start = position")
+            self.line(f"budget = {MAX_ELEMENTS}")
+            self._head(outer)
+        self.line(f"{outer.place} = items = []")
+        with self.block(f"for _ in range({outer.count_place}):"):
+            self._defaults(inner.fields)
+            with self.block("if hit:"):
+                self.line("hit = False")
+            with self.block("else:"):
+                self._head(inner)
+                with self.block(f"if not items and position - start < {_MAX_MEMO}:"):
+                    self.line(f"memo[:] = bytes(buffer[start:position]), ({values})")
+            self._elements(inner.place, inner.element, "element", inner.count_place)
+            self._tail(inner)
+            self.line(f"items.append({_tuple(inner.fields)})")
+        self._tail(outer)
+        self.line("if position > end: raise truncated(position - end)")
+        self.line(f"return {_tuple(outer.fields)}, position")
+        return self.compile(title)
+
+    def _head(self, split: "_Split") -> None:
+        """What stands before the elements of the array, their number included."""
+        self._present(split.head)
+        with self._sized("i", split.place, split.array.name, nullable=False, length=split.count_place) as count:
+            self._check_count(count)
+
+    def _tail(self, split: "_Split") -> None:
+        self._present(split.tail)
+        self._tags(split.fields)
         self.flush()
-        self.line(f"{target} = ({', '.join(places)},)")
+
+    def struct(self, target: str, cls: type[Struct]) -> None:
+        fields = self.places(cls)
+        self._fields(fields)
+        self.flush()
+        self.line(f"{target} = {_tuple(fields)}")
+
+    def places(self, cls: type[Struct]) -> list[tuple[Field, str]]:
+        return [(field, self.name(field.name)) for field in cls.__fields__]
+
+    def is_array_of_structs(self, field: Field) -> bool:
+        return (
+            isinstance(field.type, Array)
+            and isinstance(field.type.element, StructType)
+            and field.tag is None
+            and field.in_version(self._version)
+            and not field.nullable(self._version)
+        )
 
     def _default(self, field: Field) -> str:
         if isinstance(field.default, StructType):
             return f"({', '.join(self._default(inner) for inner in field.default.__fields__)},)"
         return super()._default(field)
+
+
+class _Split(NamedTuple):
+    """A struct, split at its first array of structs."""
+
+    fields: list[tuple[Field, str]]
+    """Each with the variable that takes its value."""
+    position: int
+    count_place: str
+    """The variable that takes the number of elements."""
+
+    @classmethod
+    def of(cls, struct_: type[Struct], source: _TupleDecoderSource) -> "_Split | None":
+        """None if it has none, or if there are other arrays before it, which a memo could not share."""
+        fields = source.places(struct_)
+        for position, (field, _) in enumerate(fields):
+            if source.is_array_of_structs(field):
+                return cls(fields, position, source.name("count"))
+            if isinstance(field.type, Array):
+                return None
+        return None
+
+    @property
+    def array(self) -> Field:
+        return self.fields[self.position][0]
+
+    @property
+    def place(self) -> str:
+        return self.fields[self.position][1]
+
+    @property
+    def element(self) -> type[Struct]:
+        array_type = self.array.type
+        assert isinstance(array_type, Array)
+        assert isinstance(array_type.element, type)
+        return array_type.element
+
+    @property
+    def head(self) -> list[tuple[Field, str]]:
+        return self.fields[: self.position]
+
+    @property
+    def tail(self) -> list[tuple[Field, str]]:
+        return self.fields[self.position + 1 :]
+
+
+def _tuple(fields: list[tuple[Field, str]]) -> str:
+    return f"({', '.join(place for _, place in fields)},)"

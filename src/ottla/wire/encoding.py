@@ -1,6 +1,7 @@
-"""The compiler of encoders: from a message class and a version to a function that returns the parts of its bytes.
+"""The compiler of encoders: from a message class and a version to a function that returns the message in parts.
 
-The message is an object, or the nested tuples that `decoding` describes."""
+The message is an object, or the nested tuples that `decoding` describes. The parts are bytes, and between them the
+record batches that are still in files. Neighbouring bytes are joined."""
 
 import struct
 from collections.abc import Callable, Iterator, Sized
@@ -13,9 +14,39 @@ from ottla.wire.source import Source
 
 Encoder = Callable[[Any], list[Sized]]
 
+
+class _Lengths(dict[int, bytes]):
+    """From a length to how a flexible version writes it: one more, as a varint."""
+
+    def __missing__(self, length: int) -> bytes:
+        encoded = write_varint(length + 1)
+        if length < _MAX_KEPT_LENGTH:
+            self[length] = encoded
+        return encoded
+
+
+class _Texts(dict[str, bytes]):
+    """From a string to how a flexible version writes it. The names of topics are written over and over."""
+
+    def __missing__(self, text: str) -> bytes:
+        content = text.encode()
+        if len(content) > MAX_STRING_BYTES:
+            raise string_too_long(len(content))
+        encoded = write_varint(len(content) + 1) + content
+        if len(self) >= _MAX_KEPT_TEXTS:
+            self.clear()
+        self[text] = encoded
+        return encoded
+
+
+_MAX_KEPT_LENGTH = 1 << 12
+_MAX_KEPT_TEXTS = 1 << 10
+
 _SCOPE = {
+    "lengths": _Lengths(),
     "pack": struct.pack,
-    "short_varints": [write_varint(value) for value in range(128)],
+    "raw": (bytes, bytearray, memoryview),
+    "texts": _Texts(),
     "not_nullable": not_nullable,
     "string_too_long": string_too_long,
     "write_tagged_fields": write_tagged_fields,
@@ -32,10 +63,12 @@ def compile_tuple_encoder(cls: type[Message], version: int) -> Encoder:
 
 
 def _compile(cls: type[Message], version: int, source: "_EncoderSource") -> Encoder:
+    source.line("out = []")
     source.line("parts = []")
     source.struct("message", cls)
     source.flush()
-    source.line("return parts")
+    source.line("if parts or not out: out.append(b''.join(parts))")
+    source.line("return out")
     return source.compile(f"encoder of {cls.__name__} v{version}")
 
 
@@ -97,8 +130,7 @@ class _EncoderSource(Source):
         if isinstance(field_type, type):
             self._nested(place, field_type, nullable)
             return
-        value = self.name("value")
-        self.line(f"{value} = {place}")
+        value = self._local(place)
         if nullable:
             self.flush()
             with self.block(f"if {value} is None:"):
@@ -109,18 +141,34 @@ class _EncoderSource(Source):
             self.line(f"if {value} is None: raise not_nullable({name!r})")
             self._sized(value, field_type, name)
 
+    def _local(self, place: str) -> str:
+        """A variable with the value at a place."""
+        value = self.name("value")
+        self.line(f"{value} = {place}")
+        return value
+
     def _null(self, field_type: FieldType) -> bytes:
         return b"\0" if self._flexible else b"\xff\xff" if isinstance(field_type, Text) else b"\xff\xff\xff\xff"
 
     def _sized(self, value: str, field_type: Text | Blob | Array, name: str) -> None:
         match field_type:
+            case Text() if self._flexible:
+                self.flush()
+                self.line(f"{self._write}(texts[{value}])")
             case Text():
                 self.line(f"{value} = {value}.encode()")
-                self._length("h", value, limit=MAX_STRING_BYTES)
+                self._length("h", value)
                 self.line(f"{self._write}({value})")
-            case Blob():
+            case Blob(zero_copy):
                 self._length("i", value)
-                self.line(f"{self._write}({value})")
+                if not zero_copy:
+                    self.line(f"{self._write}({value})")
+                    return
+                with self.block(f"if isinstance({value}, raw):"):
+                    self.line(f"{self._write}({value})")
+                with self.block("else:"):
+                    self.line(f"out += (b''.join(parts), {value})")
+                    self.line("parts = []")
             case Array(Fixed(code)):
                 self._length("i", value)
                 self.line(f"{self._write}(pack(f'>{{len({value})}}{code}', *{value}))")
@@ -130,20 +178,12 @@ class _EncoderSource(Source):
                 with self.block(f"for {item} in {value}:"):
                     self._value(item, element, name)
 
-    def _length(self, code: Literal["h", "i"], value: str, limit: int | None = None) -> None:
+    def _length(self, code: Literal["h", "i"], value: str) -> None:
         if not self._flexible:
             self.run.append((code, f"len({value})"))
-            self.flush()
-            return
         self.flush()
-        length = self.name("length")
-        self.line(f"{length} = len({value}) + 1")
-        with self.block(f"if {length} < 128:"):
-            self.line(f"{self._write}(short_varints[{length}])")
-        with self.block("else:"):
-            if limit:
-                self.line(f"if {length} > {limit + 1}: raise string_too_long({length} - 1)")
-            self.line(f"{self._write}(write_varint({length}))")
+        if self._flexible:
+            self.line(f"{self._write}(lengths[len({value})])")
 
     def _nested(self, place: str, cls: type[Struct], nullable: bool) -> None:
         if not nullable:
@@ -166,6 +206,9 @@ class _EncoderSource(Source):
 
 
 class _TupleEncoderSource(_EncoderSource):
+    def _local(self, place: str) -> str:
+        return place
+
     def struct(self, this: str, cls: type[Struct]) -> None:
         places = [self.name(field.name) for field in cls.__fields__]
         self.line(f"{', '.join(places)}, = {this}")

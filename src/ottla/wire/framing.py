@@ -11,7 +11,6 @@ from collections.abc import Sized
 from typing import NamedTuple
 
 from ottla.wire.api import API_VERSIONS, APIS
-from ottla.wire.codec import merge_bytes
 from ottla.wire.primitives import (
     WireError,
     negative,
@@ -79,15 +78,14 @@ def response_header(api_key: int, api_version: int, correlation_id: int) -> byte
     return header + NO_TAGGED_FIELDS if _has_tagged_response_header(api_key, api_version) else header
 
 
-def response_frame(api: Api, api_version: int, correlation_id: int, pieces: list[Sized]) -> list[bytes | Sized]:
-    """The whole reply to a request; file slices among its record batches stay as they are, the rest is joined once."""
-    tags = NO_TAGGED_FIELDS if api.is_flexible(api_version) and api.key != API_VERSIONS.key else b""
-    try:
-        body = tags + b"".join(pieces)  # type: ignore[arg-type]
-    except TypeError:
-        size = len(tags) + sum(map(len, pieces))
-        return merge_bytes([_RESPONSE_START.pack(4 + size, correlation_id), tags, *pieces])
-    return [_RESPONSE_START.pack(4 + len(body), correlation_id) + body]
+def response_frame(api: Api, api_version: int, correlation_id: int, parts: list[Sized]) -> list[Sized]:
+    """The whole reply to a request: the parts of its body with length and header put before the first."""
+    size = 4 + (len(parts[0]) if len(parts) == 1 else sum(map(len, parts)))
+    if api.flexible_since is not None and api_version >= api.flexible_since and api.key != API_VERSIONS.key:
+        parts[0] = _RESPONSE_START.pack(size + 1, correlation_id) + NO_TAGGED_FIELDS + parts[0]  # type: ignore[operator]
+    else:
+        parts[0] = _RESPONSE_START.pack(size, correlation_id) + parts[0]  # type: ignore[operator]
+    return parts
 
 
 def _has_tagged_response_header(api_key: int, api_version: int) -> bool:
