@@ -16,6 +16,7 @@ from ottla.wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResp
 from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.decoding import Memo, new_memo
 from ottla.wire.primitives import MAX_ELEMENTS
 from ottla.wire.schema import Message, Struct
 from tests.wire.messages import MESSAGE_VERSIONS, message_id, structs
@@ -41,6 +42,15 @@ def test_compiled_and_reference_agree(cls: type[Message], version: int) -> None:
     check()
 
 
+def decode_tuples(
+    cls: type[Message], buffer: memoryview, version: int, position: int = 0, memo: Memo | None = None
+) -> tuple[Any, int]:
+    try:
+        return codec.tuple_decoder_of(cls, version)(buffer, position, memo or new_memo())
+    except codec.UNREADABLE as error:
+        raise codec.unreadable(cls, version, error) from None
+
+
 def as_tuples(value: Any) -> Any:
     """The message as the nested tuples of the tuple codecs."""
     if isinstance(value, Struct):
@@ -54,8 +64,8 @@ def test_tuples_have_the_same_bytes_as_objects(cls: type[Message], version: int)
     @given(structs(cls, version))
     def check(message: Message) -> None:
         encoded = reference.encode(message, version)
-        assert b"".join(codec.encode_tuple_parts(cls, as_tuples(message), version)) == encoded  # type: ignore[arg-type]
-        decoded, position = codec.decode_tuples(cls, memoryview(b"\xee" + encoded + b"\xee"), version, 1, [None, None])
+        assert b"".join(codec.tuple_encoder_of(cls, version)(as_tuples(message))) == encoded  # type: ignore[arg-type]
+        decoded, position = decode_tuples(cls, memoryview(b"\xee" + encoded + b"\xee"), version, 1)
         assert decoded == as_tuples(message)
         assert position == len(encoded) + 1
 
@@ -68,14 +78,15 @@ def test_the_beginning_of_the_last_message_is_not_decoded_again() -> None:
         topics = [TopicProduceData(name=topic, partition_data=data)] * len(indexes)
         return memoryview(codec.encode(ProduceRequest(acks=1, topic_data=topics), 9))
 
-    memo: list[Any] = [None, None]
+    memo = new_memo()
     requests = [request("a", 1), request("a", 2), request("a", 2, 3), request("a", 2, 1), request("b", 1), request("a")]
     for buffer in [it for request in requests for it in (request, request)]:
         expected = reference.decode(ProduceRequest, buffer, 9)[0]
-        assert codec.decode_tuples(ProduceRequest, buffer, 9, 0, memo)[0] == as_tuples(expected)
-    known, values = memo
+        assert decode_tuples(ProduceRequest, buffer, 9, memo=memo)[0] == as_tuples(expected)
+    known, values, end, _ = memo
     assert known == requests[-2][: len(known)]
     assert values[3] == "b"
+    assert end == b"\0\0"
 
 
 def outcome(decode: Any, cls: type[Message], buffer: bytes | memoryview, version: int) -> Any:
@@ -103,13 +114,13 @@ def test_garbage_is_refused_alike(cls: type[Message], version: int) -> None:
     @settings(FEW, max_examples=3)
     @given(structs(cls, version), st.integers(0, 2**32), st.binary(max_size=64))
     def check(message: Message, seed: int, garbage: bytes) -> None:
-        shared: list[Any] = [None, None]
+        shared = new_memo()
         for buffer in [garbage, *mutations(codec.encode(message, version), seed)]:
             expected = outcome(reference.decode, cls, buffer, version)
             assert outcome(codec.decode, cls, buffer, version) == expected
             tuples = expected if expected is WireError else (as_tuples(expected[0]), expected[1])
-            for memo in ([None, None], shared):
-                decode = partial(codec.decode_tuples, position=0, memo=memo)
+            for memo in (new_memo(), shared):
+                decode = partial(decode_tuples, memo=memo)
                 assert outcome(decode, cls, memoryview(buffer), version) == tuples
 
     check()

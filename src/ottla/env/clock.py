@@ -25,8 +25,7 @@ class SystemClock:
     def time_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def monotonic(self) -> float:
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
         return asyncio.get_running_loop().call_later(delay, callback, *args)

@@ -5,38 +5,46 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from ottla.wire.codec import encode_parts, encode_tuple_parts
+from ottla.wire.codec import UNFIT, encoder_of, tuple_encoder_of
 from ottla.wire.framing import response_frame
-from ottla.wire.primitives import WireError
 
 if TYPE_CHECKING:
     from ottla.env.network import Address, Part
     from ottla.handlers.session import Session
+    from ottla.wire.encoding import Encoder
     from ottla.wire.schema import Api, Response
+
+
+class Call(NamedTuple):
+    """What the requests of one client to one API have in common."""
+
+    api: Api
+    version: int
+    client_id: str | None
 
 
 class Exchange:
     """What a handler knows of the request besides its body, and how its reply is encoded."""
 
-    __slots__ = ("api", "api_version", "client_id", "correlation_id", "received_at", "request_size", "session")
+    __slots__ = ("api_version", "call", "correlation_id", "received_at", "request_size", "session")
 
     def __init__(
-        self,
-        session: Session,
-        api: Api,
-        api_version: int,
-        client_id: str | None,
-        correlation_id: int,
-        request_size: int,
-        received_at: float,
+        self, session: Session, call: Call, correlation_id: int, request_size: int, received_at: float
     ) -> None:
         self.session = session
-        self.api = api
-        self.api_version = api_version
-        self.client_id = client_id
+        self.call = call
+        self.api_version = call.version
         self.correlation_id = correlation_id
         self.request_size = request_size
         self.received_at = received_at
+
+    @property
+    def api(self) -> Api:
+        return self.call.api
+
+    @property
+    def client_id(self) -> str | None:
+        return self.call.client_id
 
     @property
     def listener(self) -> str:
@@ -52,19 +60,19 @@ class Exchange:
 
     def encode(self, response: Response) -> list[Part]:
         """The frame of the reply."""
-        try:
-            parts = encode_parts(response, self.api_version)
-        except WireError as error:
-            raise UnfitReplyError(self, type(response), error) from error
-        return response_frame(self.api, self.api_version, self.correlation_id, parts)  # type: ignore[return-value]
+        return self._frame(type(response), encoder_of, response)
 
     def encode_tuples(self, cls: type[Response], response: tuple[Any, ...]) -> list[Part]:
         """Like `encode`, from nested tuples."""
+        return self._frame(cls, tuple_encoder_of, response)
+
+    def _frame(self, cls: type[Response], encoder_of: Callable[..., Encoder], response: Any) -> list[Part]:
+        api, version, _ = self.call
         try:
-            parts = encode_tuple_parts(cls, response, self.api_version)
-        except WireError as error:
-            raise UnfitReplyError(self, cls, error) from error
-        return response_frame(self.api, self.api_version, self.correlation_id, parts)  # type: ignore[return-value]
+            parts = encoder_of(cls, version)(response)
+        except UNFIT as error:
+            raise UnfitReplyError(f"{cls.__name__} v{version} cannot be encoded: {error}") from error
+        return response_frame(api, version, self.correlation_id, parts)  # type: ignore[return-value]
 
 
 class Completion(Protocol):
@@ -96,6 +104,3 @@ class CloseConnectionError(Exception):
 
 class UnfitReplyError(Exception):
     """A handler made a reply that cannot be encoded in the version of the request: a defect of the broker."""
-
-    def __init__(self, exchange: Exchange, cls: type[Response], error: WireError) -> None:
-        super().__init__(f"{cls.__name__} does not fit version {exchange.api_version}: {error}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ottla.handlers import (
     add_offsets_to_txn,
@@ -50,6 +50,7 @@ from ottla.handlers import (
 )
 from ottla.handlers.context import Handler
 from ottla.wire import api, codec
+from ottla.wire.decoding import Decoder
 from ottla.wire.schema import Api, Request
 
 MAX_REQUEST = 1 << 20
@@ -62,6 +63,10 @@ ANY_SIZE = (1 << 31) - 1
 """Up to `socket.request.max.bytes`, which holds for every request."""
 
 
+DecoderOf: TypeAlias = Callable[[type[Request], int], Decoder]
+"""Makes the function that decodes the requests of one version."""
+
+
 class Served(NamedTuple):
     """One API: what its requests need before the handler sees them, and the handler."""
 
@@ -70,7 +75,7 @@ class Served(NamedTuple):
     handle: Handler
     advertised_from: int
     max_request_bytes: int
-    decode: Callable[..., tuple[Any, int]]
+    decoder_of: DecoderOf
 
 
 def _served(
@@ -79,10 +84,10 @@ def _served(
     *,
     advertised_from: int | None = None,
     max_request_bytes: int = MAX_REQUEST,
-    decode: Callable[..., tuple[Any, int]] = codec.decode,
+    decoder_of: DecoderOf = codec.decoder_of,
 ) -> tuple[int, Served]:
     since = wire.min_version if advertised_from is None else advertised_from
-    return wire.key, Served(wire, wire.request, handle, since, max_request_bytes, decode)
+    return wire.key, Served(wire, wire.request, handle, since, max_request_bytes, decoder_of)
 
 
 HANDLERS: dict[int, Served] = dict(
@@ -93,9 +98,9 @@ HANDLERS: dict[int, Served] = dict(
             produce.handle,
             advertised_from=0,
             max_request_bytes=ANY_SIZE,
-            decode=codec.decode_tuples,
+            decoder_of=codec.tuple_decoder_of,
         ),
-        _served(api.FETCH, fetch.handle, decode=codec.decode_tuples),
+        _served(api.FETCH, fetch.handle, decoder_of=codec.tuple_decoder_of),
         _served(api.LIST_OFFSETS, list_offsets.handle),
         _served(api.METADATA, metadata.handle),
         _served(api.OFFSET_COMMIT, offset_commit.handle),
@@ -139,6 +144,6 @@ HANDLERS: dict[int, Served] = dict(
 )
 
 _, UNSUPPORTED_API_VERSIONS = _served(
-    api.API_VERSIONS, api_versions.handle_unsupported_version, decode=lambda *_: (None, 0)
+    api.API_VERSIONS, api_versions.handle_unsupported_version, decoder_of=lambda *_: lambda *_: (None, 0)
 )
 """For a client that asks, in a version that is not served, which versions are. The reply is of version 0 (KIP-511)."""

@@ -6,9 +6,11 @@ import asyncio
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.handlers.exchange import CloseConnectionError, Exchange, PendingReply
+from ottla.handlers.exchange import Call, CloseConnectionError, Exchange, PendingReply
 from ottla.handlers.registry import HANDLERS, UNSUPPORTED_API_VERSIONS, Served
 from ottla.wire.api import API_VERSIONS
+from ottla.wire.codec import UNREADABLE, unreadable
+from ottla.wire.decoding import new_memo
 from ottla.wire.framing import RequestHeader, parse_request_header
 from ottla.wire.primitives import WireError
 from ottla.wire.schema import Response
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from ottla.env.network import Part
     from ottla.handlers.context import Broker
     from ottla.handlers.session import Session
-    from ottla.wire.decoding import Memo
+    from ottla.wire.decoding import Decoder, Memo
 
 _START = struct.Struct(">ii")
 """API key and version as one number, and the correlation id."""
@@ -32,11 +34,10 @@ class _Header(NamedTuple):
     constant: bytes
     """What follows the correlation id, up to the body."""
     body_position: int
+    call: Call
     served: Served
-    api_version: int
-    client_id: str | None
+    decode: Decoder
     memo: Memo
-    """Of the decoder."""
 
 
 class Dispatcher:
@@ -55,22 +56,23 @@ class Dispatcher:
 
         Raises WireError when the request cannot be read, and CloseConnectionError to hang up.
         """
-        try:
-            api_and_version, correlation_id = _START.unpack_from(frame)
-        except struct.error:
-            raise WireError(f"a request of {len(frame)} bytes has no room for its header") from None
-        header = self._headers.get(api_and_version)
-        if header is None or frame[8 : header[1]] != header[0]:
-            header = self._remember(api_and_version, frame)
-        _, body_position, served, version, client_id, memo = header
-        api, request, handle, _, max_request_bytes, decode = served
         size = len(frame)
-        if size > max_request_bytes:
-            raise CloseConnectionError(f"a {api.name} request of {size} bytes")
-        # Bytes behind the body are left alone, as in Kafka: librdkafka sends some with Metadata 11 and up.
-        message, _ = decode(request, frame, version, body_position, memo)
-        exchange = Exchange(self._session, api, version, client_id, correlation_id, size, now)
-        reply = handle(self._broker, exchange, message)
+        if size < _START.size:
+            raise WireError(f"a request of {size} bytes has no room for its header")
+        api_and_version, correlation_id = _START.unpack_from(frame)
+        header = self._headers.get(api_and_version)
+        if header is None or frame[8 : header.body_position] != header.constant:
+            header = self._remember(api_and_version, frame)
+        _, body_position, call, served, decode, memo = header
+        if size > served.max_request_bytes:
+            raise CloseConnectionError(f"a {call.api.name} request of {size} bytes")
+        try:
+            # Bytes behind the body are left alone, as in Kafka: librdkafka sends some with Metadata 11 and up.
+            message, _ = decode(frame, body_position, memo)
+        except UNREADABLE as error:
+            raise unreadable(served.request, call.version, error) from None
+        exchange = Exchange(self._session, call, correlation_id, size, now)
+        reply = served.handle(self._broker, exchange, message)
         if isinstance(reply, (list, PendingReply)):
             return reply
         if reply is None or isinstance(reply, Response):
@@ -80,8 +82,14 @@ class Dispatcher:
     def _remember(self, api_and_version: int, frame: memoryview) -> _Header:
         parsed = parse_request_header(frame)
         served, version = _find(parsed)
-        constant = bytes(frame[8 : parsed.body_position])
-        header = _Header(constant, parsed.body_position, served, version, parsed.client_id, [None, None])
+        header = _Header(
+            bytes(frame[8 : parsed.body_position]),
+            parsed.body_position,
+            Call(served.api, version, parsed.client_id),
+            served,
+            served.decoder_of(served.request, version),
+            new_memo(),
+        )
         if len(self._headers) >= _MAX_REMEMBERED:
             self._headers.clear()
         self._headers[api_and_version] = header

@@ -2,57 +2,82 @@
 
 import struct
 from collections.abc import Sized
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from ottla.wire.decoding import Decoder, Memo, TupleDecoder, compile_decoder, compile_tuple_decoder
+from ottla.wire.decoding import Decoder, Memo, compile_decoder
 from ottla.wire.encoding import Encoder, compile_encoder, compile_tuple_encoder
 from ottla.wire.primitives import WireError
 from ottla.wire.schema import Message
+from ottla.wire.tuple_decoding import compile_tuple_decoder
 
 M = TypeVar("M", bound=Message)
 
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
-_tuple_decoders: dict[tuple[type[Message], int], TupleDecoder] = {}
+_tuple_decoders: dict[tuple[type[Message], int], Decoder] = {}
 _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _tuple_encoders: dict[tuple[type[Message], int], Encoder] = {}
 
+UNREADABLE = (IndexError, struct.error, UnicodeDecodeError)
+"""What decoders raise besides WireError; see `unreadable`."""
 
-def decode(
-    cls: type[M], buffer: memoryview | bytes, version: int, position: int = 0, memo: Memo | None = None
-) -> tuple[M, int]:
-    """The message that starts at a position, and the position after it. Record batches are views of the buffer.
 
-    `memo` is for `decode_tuples`, which can stand in the place of this.
-    """
+def decoder_of(cls: type[Message], version: int) -> Decoder:
+    """The function that decodes messages into objects. It takes a memo that it does not need."""
     decoder = _decoders.get((cls, version))
     if decoder is None:
         cls.check_version(version)
         decoder = _decoders[cls, version] = compile_decoder(cls, version)
-    try:
-        return decoder(memoryview(buffer), position)
-    except (IndexError, struct.error, UnicodeDecodeError) as error:
-        raise _unreadable(cls, version, error) from None
+    return decoder
 
 
-def decode_tuples(cls: type[Message], buffer: memoryview, version: int, position: int, memo: Memo) -> tuple[Any, int]:
-    """Like `decode`, into nested tuples: every struct is a tuple of its fields in the order of their declaration.
-
-    `memo` must be the same list for the messages of one client, or `[None, None]`: see `decoding.Memo`.
-    """
+def tuple_decoder_of(cls: type[Message], version: int) -> Decoder:
+    """The function that decodes messages into nested tuples, which the caller must not change. It takes a memo of its
+    own for each client."""
     decoder = _tuple_decoders.get((cls, version))
     if decoder is None:
         cls.check_version(version)
         decoder = _tuple_decoders[cls, version] = compile_tuple_decoder(cls, version)
+    return decoder
+
+
+def decode(cls: type[M], buffer: memoryview | bytes, version: int, position: int = 0) -> tuple[M, int]:
+    """The message that starts at a position, and the position after it. Record batches are views of the buffer."""
+    decoder = decoder_of(cls, version)
     try:
-        return decoder(buffer, position, memo)
-    except (IndexError, struct.error, UnicodeDecodeError) as error:
-        raise _unreadable(cls, version, error) from None
+        return decoder(memoryview(buffer), position, _NO_MEMO)
+    except UNREADABLE as error:
+        raise unreadable(cls, version, error) from None
 
 
-def _unreadable(cls: type[Message], version: int, error: Exception) -> WireError:
+_NO_MEMO: Memo = []
+
+
+def unreadable(cls: type[Message], version: int, error: Exception) -> WireError:
     if isinstance(error, UnicodeDecodeError):
         return WireError(f"{cls.__name__} v{version} has a string that is not UTF-8: {error.reason}")
     return WireError(f"{cls.__name__} v{version} ends too early")
+
+
+UNFIT = (WireError, struct.error, UnicodeEncodeError)
+"""What encoders raise for a message that does not fit the version."""
+
+
+def encoder_of(cls: type[Message], version: int) -> Encoder:
+    """The function that encodes messages."""
+    encoder = _encoders.get((cls, version))
+    if encoder is None:
+        cls.check_version(version)
+        encoder = _encoders[cls, version] = compile_encoder(cls, version)
+    return encoder
+
+
+def tuple_encoder_of(cls: type[Message], version: int) -> Encoder:
+    """The function that encodes messages that are nested tuples."""
+    encoder = _tuple_encoders.get((cls, version))
+    if encoder is None:
+        cls.check_version(version)
+        encoder = _tuple_encoders[cls, version] = compile_tuple_encoder(cls, version)
+    return encoder
 
 
 def encode(message: Message, version: int) -> bytes:
@@ -63,29 +88,10 @@ def encode(message: Message, version: int) -> bytes:
 def encode_parts(message: Message, version: int) -> list[Sized]:
     """The message in parts: file slices among its record batches as they are, all that lies between them as bytes."""
     cls = type(message)
-    encoder = _encoders.get((cls, version))
-    if encoder is None:
-        cls.check_version(version)
-        encoder = _encoders[cls, version] = compile_encoder(cls, version)
+    encoder = encoder_of(cls, version)
     try:
         return encoder(message)
-    except (struct.error, UnicodeEncodeError) as error:
-        raise _unfit(cls, version, error) from None
-
-
-def encode_tuple_parts(cls: type[Message], message: tuple[Any, ...], version: int) -> list[Sized]:
-    """Like `encode_parts`, from nested tuples."""
-    encoder = _tuple_encoders.get((cls, version))
-    if encoder is None:
-        cls.check_version(version)
-        encoder = _tuple_encoders[cls, version] = compile_tuple_encoder(cls, version)
-    try:
-        return encoder(message)
-    except (struct.error, UnicodeEncodeError) as error:
-        raise _unfit(cls, version, error) from None
-
-
-def _unfit(cls: type[Message], version: int, error: Exception) -> WireError:
-    if isinstance(error, UnicodeEncodeError):
-        return WireError(f"{cls.__name__} v{version} has a string that is not text: {error.reason}")
-    return WireError(f"{cls.__name__} v{version} has a value that does not fit its field: {error}")
+    except struct.error as error:
+        raise WireError(f"{cls.__name__} v{version} has a value that does not fit its field: {error}") from None
+    except UnicodeEncodeError as error:
+        raise WireError(f"{cls.__name__} v{version} has a string that is not text: {error.reason}") from None

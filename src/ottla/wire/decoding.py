@@ -1,8 +1,5 @@
 """The compiler of decoders: from a message class and a version to a function of straight-line `struct` calls.
 
-A message is decoded into objects, or, for the two APIs that are called most, into nested tuples: every struct becomes a
-tuple of its fields in the order of their declaration, which costs a third.
-
 Truncation is noticed late but surely. A slice past the end comes out short without an error; the position then lies
 beyond the end, where any further read fails, and if there is none the check before `return` does.
 """
@@ -10,7 +7,7 @@ beyond the end, where any further read fails, and if there is none the check bef
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from ottla.wire.primitives import (
     MAX_ELEMENTS,
@@ -25,17 +22,14 @@ from ottla.wire.primitives import (
     truncated,
     wrong_tag_size,
 )
-from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Struct, StructType, Text
+from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Struct, Text
 from ottla.wire.source import Source
 
-Decoder = Callable[[memoryview, int], tuple[Any, int]]
-
 Memo = list[Any]
-"""The beginning of the last message, as bytes and as values; see `_TupleDecoderSource`. A new one is `[None, None]`."""
+"""Of the last message of a client: its beginning and its end, each as bytes and as values."""
 
-TupleDecoder = Callable[[memoryview, int, Memo], tuple[Any, int]]
+Decoder = Callable[[memoryview, int, Memo], tuple[Any, int]]
 
-_MAX_MEMO = 1 << 10
 
 _SCOPE = {
     "negative": negative,
@@ -52,19 +46,18 @@ _SCOPE = {
 }
 
 
+def new_memo() -> Memo:
+    return [None, None, None, None]
+
+
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
-    source = _DecoderSource("decode(buffer, position)", version, cls.is_flexible(version))
+    source = DecoderSource(version, cls.is_flexible(version))
     return source.compile_message(cls, f"decoder of {cls.__name__} v{version}")
 
 
-def compile_tuple_decoder(cls: type[Message], version: int) -> TupleDecoder:
-    source = _TupleDecoderSource("decode(buffer, position, memo)", version, cls.is_flexible(version))
-    return source.compile_message(cls, f"tuple decoder of {cls.__name__} v{version}")
-
-
-class _DecoderSource(Source):
-    def __init__(self, signature: str, version: int, flexible: bool) -> None:
-        super().__init__(signature, dict(_SCOPE))
+class DecoderSource(Source):
+    def __init__(self, version: int, flexible: bool) -> None:
+        super().__init__("decode(buffer, position, memo)", dict(_SCOPE))
         self._version = version
         self._flexible = flexible
 
@@ -237,127 +230,3 @@ class _DecoderSource(Source):
             self.line(f"{target} = None")
         with self.block("else:"):
             self.struct(target, cls)
-
-
-class _TupleDecoderSource(_DecoderSource):
-    """A client sends the same beginning over and over: settings, one topic, the number of partitions. The memo has the
-    beginning of the last message, up to the first partition of the first topic; when the next message has the same
-    bytes there, their values are taken from the memo."""
-
-    def compile_message(self, cls: type[Message], title: str) -> Callable[..., tuple[Any, int]]:
-        outer = _Split.of(cls, self)
-        inner = None if outer is None else _Split.of(outer.element, self)
-        if outer is None or inner is None:
-            return super().compile_message(cls, title)
-        values = ", ".join(
-            [*(place for _, place in outer.head + inner.head), outer.count_place, inner.count_place, "budget"]
-        )
-        self.line("end = len(buffer)")
-        self.line("known, values = memo")
-        self.line("hit = known is not None and buffer[position : position + len(known)] == known")
-        self._defaults(outer.fields)
-        with self.block("if hit:"):
-            self.line(f"{values} = values")
-            self.line("position += len(known)")
-        with self.block("else:"):
-            self.line("start = position")
-            self.line(f"budget = {MAX_ELEMENTS}")
-            self._head(outer)
-        self.line(f"{outer.place} = items = []")
-        with self.block(f"for _ in range({outer.count_place}):"):
-            self._defaults(inner.fields)
-            with self.block("if hit:"):
-                self.line("hit = False")
-            with self.block("else:"):
-                self._head(inner)
-                with self.block(f"if not items and position - start < {_MAX_MEMO}:"):
-                    self.line(f"memo[:] = bytes(buffer[start:position]), ({values})")
-            self._elements(inner.place, inner.element, "element", inner.count_place)
-            self._tail(inner)
-            self.line(f"items.append({_tuple(inner.fields)})")
-        self._tail(outer)
-        self.line("if position > end: raise truncated(position - end)")
-        self.line(f"return {_tuple(outer.fields)}, position")
-        return self.compile(title)
-
-    def _head(self, split: "_Split") -> None:
-        """What stands before the elements of the array, their number included."""
-        self._present(split.head)
-        with self._sized("i", split.place, split.array.name, nullable=False, length=split.count_place) as count:
-            self._check_count(count)
-
-    def _tail(self, split: "_Split") -> None:
-        self._present(split.tail)
-        self._tags(split.fields)
-        self.flush()
-
-    def struct(self, target: str, cls: type[Struct]) -> None:
-        fields = self.places(cls)
-        self._fields(fields)
-        self.flush()
-        self.line(f"{target} = {_tuple(fields)}")
-
-    def places(self, cls: type[Struct]) -> list[tuple[Field, str]]:
-        return [(field, self.name(field.name)) for field in cls.__fields__]
-
-    def is_array_of_structs(self, field: Field) -> bool:
-        return (
-            isinstance(field.type, Array)
-            and isinstance(field.type.element, StructType)
-            and field.tag is None
-            and field.in_version(self._version)
-            and not field.nullable(self._version)
-        )
-
-    def _default(self, field: Field) -> str:
-        if isinstance(field.default, StructType):
-            return f"({', '.join(self._default(inner) for inner in field.default.__fields__)},)"
-        return super()._default(field)
-
-
-class _Split(NamedTuple):
-    """A struct, split at its first array of structs."""
-
-    fields: list[tuple[Field, str]]
-    """Each with the variable that takes its value."""
-    position: int
-    count_place: str
-    """The variable that takes the number of elements."""
-
-    @classmethod
-    def of(cls, struct_: type[Struct], source: _TupleDecoderSource) -> "_Split | None":
-        """None if it has none, or if there are other arrays before it, which a memo could not share."""
-        fields = source.places(struct_)
-        for position, (field, _) in enumerate(fields):
-            if source.is_array_of_structs(field):
-                return cls(fields, position, source.name("count"))
-            if isinstance(field.type, Array):
-                return None
-        return None
-
-    @property
-    def array(self) -> Field:
-        return self.fields[self.position][0]
-
-    @property
-    def place(self) -> str:
-        return self.fields[self.position][1]
-
-    @property
-    def element(self) -> type[Struct]:
-        array_type = self.array.type
-        assert isinstance(array_type, Array)
-        assert isinstance(array_type.element, type)
-        return array_type.element
-
-    @property
-    def head(self) -> list[tuple[Field, str]]:
-        return self.fields[: self.position]
-
-    @property
-    def tail(self) -> list[tuple[Field, str]]:
-        return self.fields[self.position + 1 :]
-
-
-def _tuple(fields: list[tuple[Field, str]]) -> str:
-    return f"({', '.join(place for _, place in fields)},)"

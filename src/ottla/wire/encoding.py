@@ -33,14 +33,16 @@ class _Texts(dict[str, bytes]):
         if len(content) > MAX_STRING_BYTES:
             raise string_too_long(len(content))
         encoded = write_varint(len(content) + 1) + content
-        if len(self) >= _MAX_KEPT_TEXTS:
-            self.clear()
-        self[text] = encoded
+        if len(encoded) <= _MAX_KEPT_TEXT_SIZE:
+            if len(self) >= _MAX_KEPT_TEXTS:
+                self.clear()
+            self[text] = encoded
         return encoded
 
 
 _MAX_KEPT_LENGTH = 1 << 12
 _MAX_KEPT_TEXTS = 1 << 10
+_MAX_KEPT_TEXT_SIZE = 256
 
 _SCOPE = {
     "lengths": _Lengths(),
