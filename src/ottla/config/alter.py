@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
+from ottla.config import consistency
 from ottla.config.broker import BrokerConfig
 from ottla.config.client_metrics import validate_client_metrics_overrides
 from ottla.config.definition import ConfigError, Key, Kind, Update
@@ -52,7 +53,10 @@ _TABLES: dict[Resource, Mapping[str, Key]] = {
     Resource.CLIENT_METRICS: CLIENT_METRICS_KEYS,
 }
 
-_BY_TYPE_ID = {2: Resource.TOPIC, 4: Resource.BROKER, 16: Resource.CLIENT_METRICS, 32: Resource.GROUP}
+TOPIC_TYPE = 2
+"""The id of a topic among the types of resources."""
+
+_BY_TYPE_ID = {TOPIC_TYPE: Resource.TOPIC, 4: Resource.BROKER, 16: Resource.CLIENT_METRICS, 32: Resource.GROUP}
 
 _PER_LISTENER_ONLY = frozenset(
     {
@@ -156,14 +160,21 @@ def _validate_broker(broker: BrokerConfig, overrides: Mapping[str, str], *, per_
             raise ConfigError(name, shown, f"set it for one listener, as listener.name.<listener>.{name}")
         if not per_broker and key.update is Update.PER_BROKER:
             raise ConfigError(name, shown, "it can only be set for one broker, not for all of them")
-        try:
-            parse(key, text)
-        except ConfigError as error:
-            raise ConfigError(name, error.value, error.reason) from None
-    if per_broker:
-        broker_listeners(BrokerConfig(broker.static, overrides, broker.cluster))
-    else:
-        BrokerConfig(broker.static, broker.per_broker, overrides)
+        _check_value(key, name, text)
+    own, everyone = (overrides, broker.cluster) if per_broker else (broker.per_broker, overrides)
+    altered = BrokerConfig(broker.static, own, everyone)
+    broker_listeners(altered)
+    consistency.check_change(broker, altered)
+
+
+def _check_value(key: Key, name: str, text: str) -> None:
+    """The value of a key that has another name when it is set for one listener."""
+    try:
+        value = parse(key, text)
+    except ConfigError as error:
+        raise ConfigError(name, error.value, error.reason) from None
+    if key.name in consistency.CONNECTION_LIMITS and value == 0:
+        raise ConfigError(name, text, "the value must be at least 1, or nobody can connect")
 
 
 def _alter_list(table: Mapping[str, Key], current: str | None, name: str, operation: Operation, value: str) -> str:

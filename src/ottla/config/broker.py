@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ottla.config import consistency
 from ottla.config.definition import ConfigError, Key, Value
 from ottla.config.keys import BROKER_KEYS
 from ottla.config.synonyms import FALLBACKS, base_name
@@ -46,7 +47,7 @@ class BrokerConfig:
         for layer in (self.static, self.cluster, self.per_broker):
             self.parsed.update(_parse_layer(layer))
         self._values = _with_fallbacks(self.parsed)
-        _check_together(self)
+        consistency.check(self)
 
     def with_dynamic(self, per_broker: Mapping[str, str], cluster: Mapping[str, str]) -> BrokerConfig:
         """The same file with other dynamic values.
@@ -145,24 +146,6 @@ def _with_fallbacks(parsed: dict[str, Value | None]) -> dict[str, Value | None]:
     if isinstance(retention, int) and retention < 0:
         values["log.retention.ms"] = -1
     return values
-
-
-def _check_together(config: BrokerConfig) -> None:
-    """Rules over several keys, or over the value that several keys amount to."""
-    for name, low in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
-        if config.integer(name) < low:
-            raise ConfigError(name, config.integer(name), f"the value must be at least {low}")
-    if config.integer("log.retention.ms") == 0:
-        raise ConfigError("log.retention.ms", 0, "the value must be at least 1, or -1 for ever")
-    lag = config.integer("log.cleaner.max.compaction.lag.ms")
-    if config.integer("log.cleaner.min.compaction.lag.ms") > lag:
-        raise ConfigError("log.cleaner.max.compaction.lag.ms", lag, "it must not be below the minimum lag")
-    codec = config.integer("offsets.topic.compression.codec")
-    if not 0 <= codec <= 4:
-        raise ConfigError("offsets.topic.compression.codec", codec, "the value must be between 0 and 4")
-    queued = config.integer("queued.max.request.bytes")
-    if 0 < queued < config.integer("socket.request.max.bytes"):
-        raise ConfigError("queued.max.request.bytes", queued, "it must not be below socket.request.max.bytes")
 
 
 def _wrong(name: str, value: object, expected: str) -> ConfigError:

@@ -62,6 +62,16 @@ class UnknownKeyError(ConfigError):
         self.reason = "the name is not known"
 
 
+class LimitError(ConfigError):
+    """A value beyond that of another key, in the words of Apache Kafka."""
+
+    def __init__(self, name: str, value: object, relation: str, limit: str) -> None:
+        ValueError.__init__(self, f"{name} must be {relation} {limit}")
+        self.name = name
+        self.value = value
+        self.reason = f"it must be {relation} {limit}"
+
+
 class Check(Protocol):
     """A rule for the value of one key."""
 

@@ -12,7 +12,7 @@ from ottla.config.group import group_values
 from ottla.config.keys import BROKER_KEYS, CLIENT_METRICS_KEYS, GROUP_KEYS, TOPIC_KEYS
 from ottla.config.synonyms import base_name, broker_synonyms
 from ottla.config.topic import topic_values
-from ottla.config.values import format_value
+from ottla.config.values import format_value, usable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -125,7 +125,9 @@ def _chosen(table: Mapping[str, Key], overrides: Mapping[str, str], names: Colle
 def _own(
     key: Key, overrides: Mapping[str, str], values: Mapping[str, Value | None], source: Source
 ) -> tuple[Synonym, ...]:
-    return (Synonym(key.name, format_value(values[key.name]), source),) if key.name in overrides else ()
+    """The resource's own value, unless it cannot be used."""
+    own, _ = usable({key.name: key}, overrides)
+    return (Synonym(key.name, format_value(values[key.name]), source),) if key.name in own else ()
 
 
 def _entry(key: Key, value: Value | None, synonyms: tuple[Synonym, ...]) -> ConfigEntry:

@@ -7,6 +7,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.config.connections import parse_overrides
 from ottla.server.buffers import Buffers
 from ottla.server.connection import ClientConnection
 
@@ -50,7 +51,8 @@ class Listeners:
         if len(self._connections) >= config.integer("max.connections"):
             logger.warning("refusing %s: max.connections are open", connection.peer)
             return None
-        if self._per_host[host] >= config.integer("max.connections.per.ip"):
+        overrides = parse_overrides(config.string("max.connections.per.ip.overrides"))
+        if self._per_host[host] >= overrides.get(host, config.integer("max.connections.per.ip")):
             logger.warning("refusing %s: its host has max.connections.per.ip open", connection.peer)
             return None
         client = ClientConnection(self._broker, connection, name, self._buffers, self._closed)

@@ -87,7 +87,7 @@ KEYS = (
         at_least(0), update=CLUSTER_WIDE, effect=SERVED),
     Key("max.connections.per.ip.overrides", STRING, "", MEDIUM,
         "Exceptions to max.connections.per.ip, as a list of address:number.",
-        update=CLUSTER_WIDE),
+        update=CLUSTER_WIDE, effect=SERVED),
     Key("max.connection.creation.rate", INT, "2147483647", MEDIUM,
         "The most new connections per second on this broker.",
         at_least(0), update=CLUSTER_WIDE),
