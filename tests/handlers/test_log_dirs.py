@@ -171,7 +171,7 @@ async def test_where_it_cannot_move(tmp_path: Path) -> None:
         here, there = await started(cluster, tmp_path)
         assert await move(cluster, here) is ErrorCode.NONE, "where it is already"
         assert await move(cluster, tmp_path / "elsewhere") is ErrorCode.LOG_DIR_NOT_FOUND
-        assert await move(cluster, there, topic="later") is ErrorCode.REPLICA_NOT_AVAILABLE
+        assert await move(cluster, there, topic="later") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert await move(cluster, there, topic="n" * 240) is ErrorCode.INVALID_TOPIC_EXCEPTION
         await cluster.create("before", [1])
         await cluster.create("later", [1])

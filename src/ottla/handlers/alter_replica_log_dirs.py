@@ -35,5 +35,7 @@ def _move(broker: Broker, key: TopicPartition, path: str) -> ErrorCode:
     try:
         broker.moves.move(key, path)
     except KafkaError as error:
+        if error.code is ErrorCode.REPLICA_NOT_AVAILABLE and broker.metadata.image.partition(*key) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return error.code
     return ErrorCode.NONE

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from ottla.config.alter import Resource, resource_of
+from ottla.cluster.topic_names import check_topic_name
+from ottla.config.alter import TOPIC_TYPE, Resource, resource_of
 from ottla.config.describe import (
     ConfigEntry,
     describe_broker,
@@ -67,6 +68,8 @@ def _describe(
 
 
 def _entries(broker: Broker, resource: DescribeConfigsResource, names: Collection[str]) -> list[ConfigEntry]:
+    if resource.resource_type == TOPIC_TYPE:
+        check_topic_name(resource.resource_name)
     kind = resource_of(resource.resource_type, resource.resource_name, broker.id)
     image, config = broker.metadata.image, broker.config
     overrides = image.config(entity_of(kind, resource.resource_name))

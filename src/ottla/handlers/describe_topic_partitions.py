@@ -64,11 +64,15 @@ def _is_valid(cursor: Cursor, request: DescribeTopicPartitionsRequest) -> bool:
 
 
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+    """Its authorized operations are those that its name allows, as in Apache Kafka."""
     try:
         check_topic_name(name)
     except KafkaError as error:
-        return _refused(name, error.code)
-    return _refused(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        refused = _refused(name, error.code)
+    else:
+        refused = _refused(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    refused.topic_authorized_operations = ON_TOPICS
+    return refused
 
 
 def _refused(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, context: Context, request: ElectLeadersRequest) -> ElectLeadersResponse:
     topics = broker.metadata.image.topics
     if request.topic_partitions is None:
-        wanted = {name: list(range(len(topic.partitions))) for name, topic in topics.items()}
+        wanted = [(name, list(range(len(topic.partitions)))) for name, topic in topics.items()]
     else:
-        wanted = {entry.topic: list(entry.partitions) for entry in request.topic_partitions}
+        wanted = [(entry.topic, list(entry.partitions)) for entry in request.topic_partitions]
     response = ElectLeadersResponse()
-    everything = [TopicPartition(topic, index) for topic, indexes in wanted.items() for index in indexes]
+    everything = [TopicPartition(topic, index) for topic, indexes in wanted for index in indexes]
     try:
         refused = await broker.metadata.elect_leaders(everything, _election(context, request))
     except KafkaError as error:
@@ -33,7 +33,7 @@ async def handle(broker: Broker, context: Context, request: ElectLeadersRequest)
     unasked = request.topic_partitions is None
     response.replica_election_results = [
         ReplicaElectionResult(topic=topic, partition_result=_results(topic, indexes, refused, unasked))
-        for topic, indexes in wanted.items()
+        for topic, indexes in wanted
     ]
     return response
 
