@@ -1,29 +1,18 @@
 """Every case of the table, against both brokers."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.compat.differential.brokers import Pair, missing, running_pair
+from tests.compat.differential.brokers import Pair, missing
 from tests.compat.differential.case import Case, run
 from tests.compat.differential.cases import CASES
 from tests.compat.differential.known import KNOWN, PENDING, known_reason, pending_reason, without_version
 from tests.compat.differential.normal_form import differences
-from tests.compat.differential.world import set_up
 
 pytestmark = [
     pytest.mark.skipif(missing() is not None, reason=str(missing())),
     pytest.mark.xdist_group("differential"),
     pytest.mark.timeout(400),
 ]
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    with running_pair(tmp_path_factory.mktemp("differential")) as both:
-        for bootstrap in both:
-            set_up(bootstrap)
-        yield both
 
 
 def _parameter(case: Case) -> object:
