@@ -1,4 +1,4 @@
-"""What is in effect on one broker: Kafka's layers of config, parsed once."""
+"""The settings in effect on one broker: Kafka's layers of config, parsed once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _key_of(name: str) -> Key | None:
 
 
 class BrokerConfig:
-    """Immutable. This broker's dynamic values win over the cluster's, those over the static file, that over defaults.
+    """Immutable. Precedence: this broker's dynamic values, the cluster's dynamic values, the static file, defaults.
 
     Reading is one dictionary look-up. A key that Kafka derives from others when it is unset, such as log.retention.ms
     from log.retention.hours, reads as the derived value; `parsed` has what was really set.
@@ -50,7 +50,7 @@ class BrokerConfig:
         consistency.check(self)
 
     def with_dynamic(self, per_broker: Mapping[str, str], cluster: Mapping[str, str]) -> BrokerConfig:
-        """The same file with other dynamic values.
+        """The same static values with other dynamic values.
 
         A stored value that this release, or the file, contradicts is left out with a warning: it must not keep a
         broker from starting.
@@ -100,7 +100,7 @@ def _with_both_ids(static: Mapping[str, str]) -> dict[str, str]:
     """node.id and broker.id are two names of one number."""
     both = dict(static)
     node, broker = both.get("node.id"), both.get("broker.id")
-    if broker is not None and broker.strip() == "-1":  # Kafka's way to say that there is none.
+    if broker is not None and broker.strip() == "-1":  # Kafka's default: no id.
         del both["broker.id"]
         broker = None
     if node is not None and broker is not None and node.strip() != broker.strip():
@@ -118,7 +118,7 @@ def _parse_layer(layer: Mapping[str, str]) -> dict[str, Value]:
 def _usable(
     layer: Mapping[str, str], build: Callable[[Mapping[str, str]], BrokerConfig], warnings: list[str]
 ) -> dict[str, str]:
-    """The values of a layer with which a config can be built, each tried beside those before it."""
+    """The values of a layer without those that make the config invalid. Each value adds to the ones before it."""
     usable: dict[str, str] = {}
     for name, text in layer.items():
         try:

@@ -1,4 +1,4 @@
-"""Values of one group's own keys: what is in effect, and what may be set within the broker's limits."""
+"""The settings of one group: the values in effect, and the limits that the broker sets to them."""
 
 from __future__ import annotations
 

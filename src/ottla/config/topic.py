@@ -1,4 +1,4 @@
-"""What is in effect for one topic: its own values over the broker's, as plain attributes for the hot path."""
+"""The settings in effect for one topic: the topic's values over the broker's, as plain attributes for speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlterConfigs (33), versions 0-2: replace all settings of a resource. Older clients; newer ones use 44."""
+"""AlterConfigs (33), versions 0-2: replace all settings of a resource. Newer clients use IncrementalAlterConfigs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs (34), versions 1-2: partitions move between the log directories of the broker that is asked."""
+"""AlterReplicaLogDirs (34), versions 1-2: move partitions between the log directories of this broker."""
 
 from __future__ import annotations
 

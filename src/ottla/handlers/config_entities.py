@@ -1,4 +1,4 @@
-"""From the resources of the protocol to the entities of the cluster image."""
+"""Map the config resources of the protocol to the entities of the cluster image, and change their settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def entity_of(resource: Resource, name: str) -> Entity:
 
 
 def duplicates(resources: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
-    """The resources, each a type and a name, that a request changes more than once: it may not."""
+    """The resources, each a type and a name, that a request names more than once, which is not allowed."""
     return {resource for resource, count in Counter(resources).items() if count > 1}
 
 
@@ -41,7 +41,7 @@ async def alter(
     change: Callable[[Resource, Mapping[str, str]], Mapping[str, str]],
     validate_only: bool,
 ) -> KafkaError | None:
-    """Change the settings of one resource; the refusal, if there is one."""
+    """Change the settings of one resource. Returns the error, or None on success."""
     try:
         resource = resource_of(type_id, name, broker.id)
         if resource is Resource.CLIENT_METRICS:

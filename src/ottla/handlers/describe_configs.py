@@ -1,4 +1,4 @@
-"""DescribeConfigs (32), versions 1-4: every setting of a topic, broker or group, and where it comes from."""
+"""DescribeConfigs (32), versions 1-4: the settings of a topic, broker or group, and their sources."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _MAX_RESOURCES = 10_000
-"""A group need not exist to be described, and each description is much longer than the name that asked for it."""
+"""Bounds the reply: any group name is described, and a description is much longer than a name."""
 
 
 async def handle(broker: Broker, context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse:

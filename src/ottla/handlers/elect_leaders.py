@@ -1,4 +1,4 @@
-"""ElectLeaders (43), versions 0-2: give partitions their preferred leader, or any replica that is left."""
+"""ElectLeaders (43), versions 0-2: elect the preferred leader of partitions, or, unclean, any live replica."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _election(context: Context, request: ElectLeadersRequest) -> ElectionType:
 def _results(
     topic: str, indexes: list[int], refused: dict[TopicPartition, KafkaError], unasked: bool
 ) -> list[PartitionResult]:
-    """Who asks for all partitions is not told of those that have the leader they should have."""
+    """A request for all partitions (`unasked`) gets no results for partitions that need no election."""
     results = []
     for index in indexes:
         error = refused.get(TopicPartition(topic, index))

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46), version 0: the partitions that move, with the replicas of both sides."""
+"""ListPartitionReassignments (46), version 0: ongoing reassignments, with adding and removing replicas."""
 
 from __future__ import annotations
 

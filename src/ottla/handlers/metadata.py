@@ -1,4 +1,4 @@
-"""Metadata (3), versions 0-13: brokers, topics and who leads their partitions.
+"""Metadata (3), versions 0-13: brokers, topics and the leaders of their partitions.
 
 Version 0 has no way to ask for no topics: an empty list means all. Version 4 lets the client forbid auto-creation,
 12 asks for topics by id; 10 and 11 have the field, but their reply cannot leave the name out. Version 0 leaves out
@@ -53,7 +53,7 @@ def handle(broker: Broker, context: Context, request: MetadataRequest) -> Reply:
 
 
 def _distinct(topics: list[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
-    """Each topic once, as in Kafka: a description is much longer than the name that asks for it."""
+    """Each topic once, as in Kafka. A description is much longer than a name, so repeated names could be abused."""
     by_key = {topic.name if topic.topic_id == ZERO_TOPIC_ID else topic.topic_id: topic for topic in topics}
     return list(by_key.values())
 
@@ -126,7 +126,7 @@ def _answer(broker: Broker, wanted: MetadataRequestTopic, describe: _Describe) -
 
 
 def _describer(broker: Broker, context: Context) -> _Describe:
-    """How a topic looks to this client, whose listener not every broker may have."""
+    """A function that describes a topic to this client. Brokers without the client's listener are not reachable."""
     alive = broker.metadata.image.brokers
     reachable = {node.id for node in endpoints(broker, context)}
     version = context.api_version

@@ -1,4 +1,4 @@
-"""Accepts connections on every listener, within the limits, and closes those that have been idle too long."""
+"""Accepts connections on every listener, within the limits, and closes connections that are idle for too long."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Listeners:
         return len(self._connections)
 
     async def bind(self, name: str, host: str, port: int) -> Address:
-        """Take an address; clients are served on it after `start`."""
+        """Bind to an address. The listener accepts connections after `start`."""
         listener = await self._network.listen(host, port, partial(self._accept, name))
         self._listeners.append(listener)
         return listener.address
