@@ -29,14 +29,14 @@ KNOWN = {
     "IncrementalAlterConfigs of a topic, min.cleanable.dirty.ratio=NaN": _NOT_A_NUMBER,
     "Produce of trailing bytes": "Ottla refuses bytes that are no batch; Apache Kafka drops them",
     "Produce of a negative epoch": "without an epoch Ottla could not tell a duplicate, or a fenced producer",
-    "Produce of a log append time": "only a broker may set that flag; Apache Kafka clears it",
+    "Produce of a log append time": "only a broker may set that flag; Apache Kafka does not check it",
     "WriteTxnMarkers of nothing": "Ottla answers every marker, Apache Kafka leaves out those without partitions",
     **dict.fromkeys(_DUPLICATE_BATCHES, _DUPLICATE_TIME),
 }
 """Ottla's answer is knowingly another one."""
 
 _REPEATED = "a repeated item has to be answered as Apache Kafka does"
-_RECORD_ERRORS = "Produce has to report the refused records and the log start offset (KIP-467)"
+_RECORD_ERRORS = "Produce has to report the log start offset, and the refused records (KIP-467), with this error"
 _LAST_EPOCH = "Fetch has to check last_fetched_epoch for consumers too"
 _ABORTED = "Fetch has to list no aborted transactions, instead of null, for a partition that is not there"
 _PROTOCOL = "SyncGroup has to require the protocol type and name"
@@ -50,6 +50,8 @@ PENDING = {
     "ListOffsets of an unknown partition twice": _REPEATED,
     "ListOffsets of a partition twice and another": _REPEATED,
     "DeleteRecords of the same partition twice": _REPEATED,
+    "DescribeProducers of the same twice": _ONCE,
+    "DescribeProducers of the same topic twice": _ONCE,
     "Produce to the same partition twice": _REPEATED,
     "Produce to the same topic twice": _REPEATED,
     "DescribeGroups of the same group twice": _REPEATED,
@@ -92,7 +94,7 @@ PENDING = {
     "TxnOffsetCommit of an empty group": _NO_GROUP,
     "TxnOffsetCommit with errors": _ERRORS_FIRST,
 }
-"""Ottla's answer has to change. A case whose answers are the same leaves this table."""
+"""Ottla's answer is about to change. The answers may be the same or not."""
 
 
 def known_reason(name: str) -> str | None:
