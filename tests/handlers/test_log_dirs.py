@@ -179,6 +179,19 @@ async def test_where_it_cannot_move(tmp_path: Path) -> None:
 
 
 @asynchronous
+async def test_the_directories_of_partitions_that_do_not_exist_are_bounded(tmp_path: Path) -> None:
+    async with brokers(tmp_path, 0) as cluster:
+        _, there = await started(cluster, tmp_path)
+        for first in (0, 10_000):
+            topic = AlterReplicaLogDirTopic(name="later", partitions=list(range(first, first + 10_000)))
+            request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=str(there), topics=[topic])])
+            reply = await cluster.call(request, AlterReplicaLogDirsResponse, 1)
+            codes = {partition.error_code for partition in reply.results[0].partitions}
+            assert codes == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert len(cluster.running[1].broker.replicas.preferred_directories) == 10_000
+
+
+@asynchronous
 async def test_a_topic_that_is_deleted_moves_no_further(tmp_path: Path) -> None:
     async with brokers(tmp_path, 0) as cluster:
         _, there = await started(cluster, tmp_path)

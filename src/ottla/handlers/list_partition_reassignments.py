@@ -25,7 +25,7 @@ def handle(broker: Broker, context: Context, request: ListPartitionReassignments
         found = [_topic(topic.name, topic.partitions) for topic in image.topics.values()]
     else:
         found = [
-            _topic(wanted.name, [image.partition(wanted.name, index) for index in wanted.partition_indexes])
+            _topic(wanted.name, (image.partition(wanted.name, it) for it in dict.fromkeys(wanted.partition_indexes)))
             for wanted in request.topics
         ]
     return ListPartitionReassignmentsResponse(topics=[topic for topic in found if topic.partitions])
