@@ -8,8 +8,9 @@ TopicId = NewType("TopicId", bytes)
 """A topic's identity, 16 raw bytes: names can be reused after a deletion, ids cannot."""
 
 ZERO_TOPIC_ID = TopicId(bytes(16))
+METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = TopicId(bytes(15) + b"\x01")
-"""Reserved by Kafka for its own metadata log; never given to a topic."""
+"""Apache Kafka reserves this name and this id for its metadata log. No topic gets them."""
 
 GROUP_OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"

@@ -35,11 +35,13 @@ def test_allowed(check: Check, value: Value) -> None:
 @pytest.mark.parametrize(
     ("check", "value", "problem"),
     [
-        (at_least(1), 0, "the value must be at least 1"),
-        (between(0, 1), 1.5, "the value must be between 0 and 1"),
-        (Range(1, 9, also=-1), 0, "the value must be between 1 and 9, or -1"),
-        (OneOf("a", "b"), "A", "the value must be one of a, b"),
-        (OneOf("A", ignore_case=True), "b", "the value must be one of A in any case"),
+        (at_least(1), 0, "Value must be at least 1"),
+        (between(0, 1), 1.5, "Value must be no more than 1"),
+        (between(0, 1), -0.5, "Value must be at least 0"),
+        (between(0, 1), float("nan"), "Value must be at least 0"),
+        (Range(1, 9, also=-1), 0, "Value must be between 1 and 9, or -1"),
+        (OneOf("a", "b"), "A", "String must be one of: a, b"),
+        (OneOf("A", ignore_case=True), "b", "String must be one of (case insensitive): A"),
         (ListOf("a", "b"), ("a", "c"), "members of the list must be one of a, b"),
         (ListOf("a"), ("a", ""), "members of the list must not be empty"),
         (ListOf(may_be_empty=False), (), "the list must not be empty"),

@@ -90,7 +90,7 @@ def test_a_client_metrics_subscription() -> None:
 
 def test_a_fresh_topic_shows_every_visible_key_as_default() -> None:
     entries = describe_topic(BrokerConfig(), {})
-    assert [entry.name for entry in entries if not entry.is_default] == []
+    assert [entry.name for entry in entries if entry.source is not Source.DEFAULT] == []
     assert {entry.name: entry.value for entry in entries} == {
         name: fact["default"] for name, fact in KEYS["topic"].items() if not fact.get("internal")
     }

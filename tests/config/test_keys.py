@@ -1,11 +1,14 @@
 """The table against Kafka's own, fact by fact."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
+import ottla
 from ottla.config.checks import ListOf, OneOf, Range
-from ottla.config.definition import Key, Update
+from ottla.config.definition import Effect, Key, Update
 from ottla.config.keys import BROKER_KEYS, BROKER_SUBJECTS, CLIENT_METRICS_KEYS, GROUP_KEYS, TOPIC_KEYS
 from ottla.config.values import format_value, parse
 from tests.config.facts import FIXED_AT_START, KEYS
@@ -68,6 +71,14 @@ def test_every_key_of_kafka_is_there_and_only_declared_ones_more() -> None:
     assert not extra & set(KEYS["broker"])
     for table in ("topic", "group", "client_metrics"):
         assert set(TABLES[table]) == set(KEYS[table])
+
+
+def test_keys_that_the_broker_reads_are_marked_as_served() -> None:
+    package = Path(ottla.__file__).parent
+    sources = [path.read_text() for path in package.rglob("*.py") if "config" not in path.relative_to(package).parts]
+    read = set(re.findall(r"\.(?:integer|boolean|double|string|list|get)\(\s*\"([a-z.]+)\"", "\n".join(sources)))
+    described = {name for name in read & BROKER_KEYS.keys() if BROKER_KEYS[name].effect is not Effect.SERVED}
+    assert not described
 
 
 def test_no_key_stands_in_two_subjects() -> None:

@@ -2,8 +2,15 @@ import pytest
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.definition import ConfigError, UnknownKeyError
+from ottla.config.describe import Source, describe_topic
 from ottla.config.keys import TOPIC_KEYS
-from ottla.config.topic import TopicConfig, topic_config, topic_values, validate_topic_overrides
+from ottla.config.topic import (
+    TopicConfig,
+    topic_config,
+    topic_values,
+    unusable_topic_overrides,
+    validate_topic_overrides,
+)
 
 DERIVED = {"compacted", "log_append_time", "largest_batch", "takes_batches_as_they_are"}
 
@@ -55,7 +62,7 @@ def test_derived_attributes() -> None:
 
 def test_tests_may_have_segments_smaller_than_kafka_allows() -> None:
     with pytest.raises(ConfigError, match="at least 1048576"):
-        topic_config(BrokerConfig(), {"segment.bytes": "1000"})
+        validate_topic_overrides({"segment.bytes": "1000"})
     assert topic_config(BrokerConfig(), {"internal.segment.bytes": "1000"}).segment_bytes == 1000
 
 
@@ -81,10 +88,10 @@ def test_valid_overrides(overrides: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"retention.ms": "-5"}, "Invalid value -5 for configuration retention.ms: the value must be at least -1"),
-        ({"retention.ms": ""}, "a whole number of 64 bits"),
+        ({"retention.ms": "-5"}, "Invalid value -5 for configuration retention.ms: Value must be at least -1"),
+        ({"retention.ms": ""}, "Not a number of type LONG"),
         ({"cleanup.policy": "foo"}, "members of the list must be one of compact, delete"),
-        ({"compression.type": "Gzip"}, "must be one of uncompressed, zstd, lz4, snappy, gzip, producer"),
+        ({"compression.type": "Gzip"}, "must be one of: uncompressed, zstd, lz4, snappy, gzip, producer"),
         ({"compression.gzip.level": "0"}, "between 1 and 9, or -1"),
         ({"min.cleanable.dirty.ratio": "2"}, "Invalid value 2.0"),
         ({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "4"}, "max.compaction.lag.ms, which is 4"),
@@ -108,3 +115,12 @@ def test_contradictions_with_the_brokers_values_are_found() -> None:
     broker = BrokerConfig({"log.cleaner.max.compaction.lag.ms": "100"})
     with pytest.raises(ConfigError, match="which is 100"):
         validate_topic_overrides({"min.compaction.lag.ms": "101"}, broker)
+
+
+def test_a_stored_value_that_cannot_be_used_is_passed_over() -> None:
+    overrides = {"segment.bytes": "1", "retention.ms": "5", "nope": "1"}
+    config = topic_config(BrokerConfig(), overrides)
+    assert (config.segment_bytes, config.retention_ms) == (2**30, 5)
+    assert [problem.name for problem in unusable_topic_overrides(overrides)] == ["segment.bytes"]
+    entries = {entry.name: entry for entry in describe_topic(BrokerConfig(), overrides)}
+    assert (entries["segment.bytes"].value, entries["segment.bytes"].source) == ("1073741824", Source.DEFAULT)

@@ -171,11 +171,24 @@ async def test_where_it_cannot_move(tmp_path: Path) -> None:
         here, there = await started(cluster, tmp_path)
         assert await move(cluster, here) is ErrorCode.NONE, "where it is already"
         assert await move(cluster, tmp_path / "elsewhere") is ErrorCode.LOG_DIR_NOT_FOUND
-        assert await move(cluster, there, topic="later") is ErrorCode.REPLICA_NOT_AVAILABLE
+        assert await move(cluster, there, topic="later") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert await move(cluster, there, topic="n" * 240) is ErrorCode.INVALID_TOPIC_EXCEPTION
         await cluster.create("before", [1])
         await cluster.create("later", [1])
         assert (there / "later-0").exists(), "what is asked for before a partition is there counts when it comes"
+
+
+@asynchronous
+async def test_the_directories_of_partitions_that_do_not_exist_are_bounded(tmp_path: Path) -> None:
+    async with brokers(tmp_path, 0) as cluster:
+        _, there = await started(cluster, tmp_path)
+        for first in (0, 10_000):
+            topic = AlterReplicaLogDirTopic(name="later", partitions=list(range(first, first + 10_000)))
+            request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=str(there), topics=[topic])])
+            reply = await cluster.call(request, AlterReplicaLogDirsResponse, 1)
+            codes = {partition.error_code for partition in reply.results[0].partitions}
+            assert codes == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert len(cluster.running[1].broker.replicas.preferred_directories) == 10_000
 
 
 @asynchronous

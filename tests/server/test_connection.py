@@ -355,8 +355,19 @@ async def test_max_connections_per_ip(tmp_path: Path) -> None:
 
 
 @asynchronous
+async def test_an_address_may_have_a_limit_of_its_own(tmp_path: Path) -> None:
+    limits = {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "192.0.2.1:2"}
+    async with running(tmp_path, limits) as world:
+        assert world.network.connect("192.0.2.2") is None
+        assert world.network.connect("192.0.2.1") is not None
+        assert world.network.connect("192.0.2.1") is not None
+        assert world.network.connect("192.0.2.1") is None
+
+
+@asynchronous
 async def test_a_refused_connection_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with running(tmp_path, {"max.connections": "0"}) as world:
+    async with running(tmp_path, {"max.connections": "1"}) as world:
+        world.connect("192.0.2.1")
         assert world.network.connect("192.0.2.7") is None
     assert [r.getMessage().partition(":")[0] for r in caplog.records if r.levelno >= logging.WARNING] == [
         "refusing 192.0.2.7"

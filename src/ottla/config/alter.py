@@ -1,7 +1,7 @@
-"""AlterConfigs and IncrementalAlterConfigs: from the values a resource has now to those it will have.
+"""AlterConfigs and IncrementalAlterConfigs: compute the new values of a resource and validate them.
 
-Nothing is stored here. A refusal is a KafkaError with the code that Kafka answers: INVALID_REQUEST for what makes no
-sense and for names and values of brokers, INVALID_CONFIG for names and values of topics and groups.
+The caller stores the result. A KafkaError carries the error code that Apache Kafka answers: INVALID_REQUEST for a
+malformed request and for names and values of brokers, INVALID_CONFIG for names and values of topics and groups.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
+from ottla.config import consistency
 from ottla.config.broker import BrokerConfig
 from ottla.config.client_metrics import validate_client_metrics_overrides
 from ottla.config.definition import ConfigError, Key, Kind, Update
@@ -25,18 +26,18 @@ if TYPE_CHECKING:
 
 
 class Resource(Enum):
-    """What has a config of its own."""
+    """The kinds of resources that have settings."""
 
     TOPIC = "topic"
     BROKER = "broker"
     BROKER_DEFAULT = "broker default"
-    """All brokers at once: the protocol writes it as a broker with an empty name."""
+    """All brokers of the cluster. In the protocol it is a broker with an empty name."""
     GROUP = "group"
     CLIENT_METRICS = "client metrics"
 
 
 class Operation(IntEnum):
-    """What IncrementalAlterConfigs does with one key, with Kafka's ids."""
+    """The operations of IncrementalAlterConfigs, with Kafka's ids."""
 
     SET = 0
     DELETE = 1
@@ -52,7 +53,10 @@ _TABLES: dict[Resource, Mapping[str, Key]] = {
     Resource.CLIENT_METRICS: CLIENT_METRICS_KEYS,
 }
 
-_BY_TYPE_ID = {2: Resource.TOPIC, 4: Resource.BROKER, 16: Resource.CLIENT_METRICS, 32: Resource.GROUP}
+TOPIC_TYPE = 2
+"""The id of a topic among the types of resources."""
+
+_BY_TYPE_ID = {TOPIC_TYPE: Resource.TOPIC, 4: Resource.BROKER, 16: Resource.CLIENT_METRICS, 32: Resource.GROUP}
 
 _PER_LISTENER_ONLY = frozenset(
     {
@@ -68,11 +72,11 @@ _PER_LISTENER_ONLY = frozenset(
         "ssl.truststore.type",
     }
 )
-"""Keys that can change at run time only for one listener, as listener.name.<listener>.<key>."""
+"""Keys that can change at run time only with a listener prefix: listener.name.<listener>.<key>."""
 
 
 def resource_of(type_id: int, name: str, node_id: int) -> Resource:
-    """The kind of a resource as the protocol names it; KafkaError if this broker has no such thing."""
+    """The kind of the resource with this type id and name; KafkaError if this broker has no such resource."""
     resource = _BY_TYPE_ID.get(type_id)
     if resource is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {type_id}")
@@ -92,7 +96,7 @@ def apply_incremental(
     current: Mapping[str, str],
     operations: Iterable[tuple[str, int, str | None]],
 ) -> dict[str, str]:
-    """What `current` becomes by these operations, each a key, an operation id and a value."""
+    """Apply operations, each a key, an operation id and a value, to the current values of a resource."""
     operations = list(operations)
     _refuse_repeated(name for name, _, _ in operations)
     _refuse_null(name for name, operation, value in operations if value is None and operation != Operation.DELETE)
@@ -111,7 +115,7 @@ def apply_incremental(
 
 
 def apply_full(resource: Resource, broker: BrokerConfig, values: Iterable[tuple[str, str | None]]) -> dict[str, str]:
-    """The values of the request replace all that the resource had."""
+    """The values of the request, which replace all values of the resource."""
     values = list(values)
     _refuse_repeated(name for name, _ in values)
     _refuse_null(name for name, value in values if value is None)
@@ -121,7 +125,7 @@ def apply_full(resource: Resource, broker: BrokerConfig, values: Iterable[tuple[
 
 
 def validate(resource: Resource, broker: BrokerConfig, overrides: Mapping[str, str]) -> None:
-    """KafkaError unless the resource may have exactly these values of its own."""
+    """KafkaError unless the resource may have exactly these values."""
     try:
         if resource is Resource.TOPIC:
             validate_topic_overrides(overrides, broker)
@@ -144,7 +148,7 @@ def _code(resource: Resource, error: ConfigError) -> ErrorCode:
 
 
 def _validate_broker(broker: BrokerConfig, overrides: Mapping[str, str], *, per_broker: bool) -> None:
-    """Names outside the table are let through, as Kafka does: they may belong to a plug-in."""
+    """Accept names that are not in the table, as Kafka does: they may belong to a plug-in."""
     for name, text in overrides.items():
         key = BROKER_KEYS.get(base_name(name))
         if key is None:
@@ -156,14 +160,21 @@ def _validate_broker(broker: BrokerConfig, overrides: Mapping[str, str], *, per_
             raise ConfigError(name, shown, f"set it for one listener, as listener.name.<listener>.{name}")
         if not per_broker and key.update is Update.PER_BROKER:
             raise ConfigError(name, shown, "it can only be set for one broker, not for all of them")
-        try:
-            parse(key, text)
-        except ConfigError as error:
-            raise ConfigError(name, error.value, error.reason) from None
-    if per_broker:
-        broker_listeners(BrokerConfig(broker.static, overrides, broker.cluster))
-    else:
-        BrokerConfig(broker.static, broker.per_broker, overrides)
+        _check_value(key, name, text)
+    own, everyone = (overrides, broker.cluster) if per_broker else (broker.per_broker, overrides)
+    altered = BrokerConfig(broker.static, own, everyone)
+    broker_listeners(altered)
+    consistency.check_change(broker, altered)
+
+
+def _check_value(key: Key, name: str, text: str) -> None:
+    """Check one value. `name` is the key's name, or the key's name with a listener prefix."""
+    try:
+        value = parse(key, text)
+    except ConfigError as error:
+        raise ConfigError(name, error.value, error.reason) from None
+    if key.name in consistency.CONNECTION_LIMITS and value == 0:
+        raise ConfigError(name, text, "the value must be at least 1, or nobody can connect")
 
 
 def _alter_list(table: Mapping[str, Key], current: str | None, name: str, operation: Operation, value: str) -> str:

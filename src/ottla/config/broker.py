@@ -1,10 +1,11 @@
-"""What is in effect on one broker: Kafka's layers of config, parsed once."""
+"""The settings in effect on one broker: Kafka's layers of config, parsed once."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ottla.config import consistency
 from ottla.config.definition import ConfigError, Key, Value
 from ottla.config.keys import BROKER_KEYS
 from ottla.config.synonyms import FALLBACKS, base_name
@@ -24,7 +25,7 @@ def _key_of(name: str) -> Key | None:
 
 
 class BrokerConfig:
-    """Immutable. This broker's dynamic values win over the cluster's, those over the static file, that over defaults.
+    """Immutable. Precedence: this broker's dynamic values, the cluster's dynamic values, the static file, defaults.
 
     Reading is one dictionary look-up. A key that Kafka derives from others when it is unset, such as log.retention.ms
     from log.retention.hours, reads as the derived value; `parsed` has what was really set.
@@ -46,10 +47,10 @@ class BrokerConfig:
         for layer in (self.static, self.cluster, self.per_broker):
             self.parsed.update(_parse_layer(layer))
         self._values = _with_fallbacks(self.parsed)
-        _check_together(self)
+        consistency.check(self)
 
     def with_dynamic(self, per_broker: Mapping[str, str], cluster: Mapping[str, str]) -> BrokerConfig:
-        """The same file with other dynamic values.
+        """The same static values with other dynamic values.
 
         A stored value that this release, or the file, contradicts is left out with a warning: it must not keep a
         broker from starting.
@@ -99,7 +100,7 @@ def _with_both_ids(static: Mapping[str, str]) -> dict[str, str]:
     """node.id and broker.id are two names of one number."""
     both = dict(static)
     node, broker = both.get("node.id"), both.get("broker.id")
-    if broker is not None and broker.strip() == "-1":  # Kafka's way to say that there is none.
+    if broker is not None and broker.strip() == "-1":  # Kafka's default: no id.
         del both["broker.id"]
         broker = None
     if node is not None and broker is not None and node.strip() != broker.strip():
@@ -117,7 +118,7 @@ def _parse_layer(layer: Mapping[str, str]) -> dict[str, Value]:
 def _usable(
     layer: Mapping[str, str], build: Callable[[Mapping[str, str]], BrokerConfig], warnings: list[str]
 ) -> dict[str, str]:
-    """The values of a layer with which a config can be built, each tried beside those before it."""
+    """The values of a layer without those that make the config invalid. Each value adds to the ones before it."""
     usable: dict[str, str] = {}
     for name, text in layer.items():
         try:
@@ -145,24 +146,6 @@ def _with_fallbacks(parsed: dict[str, Value | None]) -> dict[str, Value | None]:
     if isinstance(retention, int) and retention < 0:
         values["log.retention.ms"] = -1
     return values
-
-
-def _check_together(config: BrokerConfig) -> None:
-    """Rules over several keys, or over the value that several keys amount to."""
-    for name, low in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
-        if config.integer(name) < low:
-            raise ConfigError(name, config.integer(name), f"the value must be at least {low}")
-    if config.integer("log.retention.ms") == 0:
-        raise ConfigError("log.retention.ms", 0, "the value must be at least 1, or -1 for ever")
-    lag = config.integer("log.cleaner.max.compaction.lag.ms")
-    if config.integer("log.cleaner.min.compaction.lag.ms") > lag:
-        raise ConfigError("log.cleaner.max.compaction.lag.ms", lag, "it must not be below the minimum lag")
-    codec = config.integer("offsets.topic.compression.codec")
-    if not 0 <= codec <= 4:
-        raise ConfigError("offsets.topic.compression.codec", codec, "the value must be between 0 and 4")
-    queued = config.integer("queued.max.request.bytes")
-    if 0 < queued < config.integer("socket.request.max.bytes"):
-        raise ConfigError("queued.max.request.bytes", queued, "it must not be below socket.request.max.bytes")
 
 
 def _wrong(name: str, value: object, expected: str) -> ConfigError:

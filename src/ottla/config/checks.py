@@ -1,4 +1,7 @@
-"""The rules that values of config keys obey, as small objects the key table can hold."""
+"""The rules that values of config keys obey, as small objects the key table can hold.
+
+The texts for numbers and single words are those of Apache Kafka.
+"""
 
 from ottla.config.definition import Check, Value
 
@@ -17,7 +20,9 @@ class Range:
         assert isinstance(value, int | float)
         if value == self.also or (self.low <= value and (self.high is None or value <= self.high)):
             return None
-        return f"the value must be {self.describe()}"
+        if self.also is not None:
+            return f"Value must be {self.describe()}"
+        return f"Value must be no more than {self.high}" if value >= self.low else f"Value must be at least {self.low}"
 
     def describe(self) -> str:
         if self.high is None:
@@ -37,7 +42,7 @@ class OneOf:
         assert isinstance(value, str)
         if (value.upper() if self.ignore_case else value) in self.choices:
             return None
-        return f"the value must be {self.describe()}"
+        return f"String must be one of{' (case insensitive)' if self.ignore_case else ''}: {', '.join(self.choices)}"
 
     def describe(self) -> str:
         return "one of " + ", ".join(self.choices) + (" in any case" if self.ignore_case else "")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.config.definition import ConfigError, UnknownKeyError, Value
 from ottla.config.keys import CLIENT_METRICS_KEYS
-from ottla.config.values import parse
+from ottla.config.values import parse, usable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,8 @@ _SELECTORS = (
 
 
 def client_metrics_values(overrides: Mapping[str, str]) -> dict[str, Value | None]:
-    return {name: parse(key, overrides.get(name, key.default or "")) for name, key in CLIENT_METRICS_KEYS.items()}
+    own, _ = usable(CLIENT_METRICS_KEYS, overrides)
+    return {name: own.get(name, parse(key, key.default or "")) for name, key in CLIENT_METRICS_KEYS.items()}
 
 
 def validate_client_metrics_overrides(overrides: Mapping[str, str]) -> None:
@@ -30,6 +31,8 @@ def validate_client_metrics_overrides(overrides: Mapping[str, str]) -> None:
     for name in overrides:
         if name not in CLIENT_METRICS_KEYS:
             raise UnknownKeyError("client metrics", name)
+    for problem in usable(CLIENT_METRICS_KEYS, overrides)[1]:
+        raise problem
     matches = client_metrics_values(overrides)["match"]
     if isinstance(matches, tuple):
         for entry in matches:

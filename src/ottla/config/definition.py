@@ -36,14 +36,14 @@ class Importance(Enum):
 
 
 class Effect(Enum):
-    """Whether Ottla acts on a key, or accepts and reports it only, so that tools and files written for Kafka work."""
+    """Whether Ottla acts on a key, or only accepts and describes it, so that tools and files written for Kafka work."""
 
     SERVED = "served"
     DESCRIBED = "described only"
 
 
 class ConfigError(ValueError):
-    """A value, or a combination of values, that cannot be. The message is one sentence for the person who set it."""
+    """An invalid value, or an invalid combination of values. The message is one sentence for the operator."""
 
     def __init__(self, name: str, value: object, reason: str) -> None:
         super().__init__(f"Invalid value {value} for configuration {name}: {reason}")
@@ -60,6 +60,16 @@ class UnknownKeyError(ConfigError):
         self.name = name
         self.value = None
         self.reason = "the name is not known"
+
+
+class LimitError(ConfigError):
+    """A value beyond that of another key, in the words of Apache Kafka."""
+
+    def __init__(self, name: str, value: object, relation: str, limit: str) -> None:
+        ValueError.__init__(self, f"{name} must be {relation} {limit}")
+        self.name = name
+        self.value = value
+        self.reason = f"it must be {relation} {limit}"
 
 
 class Check(Protocol):

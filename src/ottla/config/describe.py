@@ -1,4 +1,4 @@
-"""What DescribeConfigs answers for each kind of resource."""
+"""The entries of a DescribeConfigs response, for each kind of resource."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.config.group import group_values
 from ottla.config.keys import BROKER_KEYS, CLIENT_METRICS_KEYS, GROUP_KEYS, TOPIC_KEYS
 from ottla.config.synonyms import base_name, broker_synonyms
 from ottla.config.topic import topic_values
-from ottla.config.values import format_value
+from ottla.config.values import format_value, usable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Source(IntEnum):
-    """Which layer a value comes from, with Kafka's ids."""
+    """The layer that a value comes from, with Kafka's ids."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC = 1
@@ -43,7 +43,7 @@ class Synonym(NamedTuple):
 class ConfigEntry(NamedTuple):
     name: str
     value: str | None
-    """None for an unset key and for every secret."""
+    """None if the key is unset or sensitive."""
     read_only: bool
     source: Source
     sensitive: bool
@@ -53,15 +53,11 @@ class ConfigEntry(NamedTuple):
     """The type's id; 0 for a key that is not in the table."""
     documentation: str | None
 
-    @property
-    def is_default(self) -> bool:
-        return self.source is Source.DEFAULT
-
 
 def describe_topic(
     broker: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] = ()
 ) -> list[ConfigEntry]:
-    """Every topic key, or only those named."""
+    """Every topic key, or only those in `names`."""
     values = topic_values(broker, overrides)
     entries = []
     for key in _chosen(TOPIC_KEYS, overrides, names):
@@ -74,7 +70,7 @@ def describe_topic(
 def describe_group(
     broker: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] = ()
 ) -> list[ConfigEntry]:
-    """Every group key, or only those named."""
+    """Every group key, or only those in `names`."""
     values = group_values(broker, overrides)
     entries = []
     for key in _chosen(GROUP_KEYS, overrides, names):
@@ -88,7 +84,7 @@ def describe_group(
 
 
 def describe_client_metrics(overrides: Mapping[str, str], names: Collection[str] = ()) -> list[ConfigEntry]:
-    """Every key of a client metrics subscription, or only those named."""
+    """Every key of a client metrics subscription, or only those in `names`."""
     values = client_metrics_values(overrides)
     return [
         _entry(key, values[key.name], _own(key, overrides, values, Source.DYNAMIC_CLIENT_METRICS))
@@ -97,7 +93,7 @@ def describe_client_metrics(overrides: Mapping[str, str], names: Collection[str]
 
 
 def describe_broker(broker: BrokerConfig, names: Collection[str] = ()) -> list[ConfigEntry]:
-    """Every broker key and everything else that was set on this broker, or only what is named."""
+    """Every broker key and every other name that is set on this broker, or only those in `names`."""
     given = {**broker.static, **broker.cluster, **broker.per_broker}
     listed = {name for name, key in BROKER_KEYS.items() if not key.internal} | given.keys()
     return [
@@ -108,7 +104,7 @@ def describe_broker(broker: BrokerConfig, names: Collection[str] = ()) -> list[C
 
 
 def describe_broker_default(broker: BrokerConfig, names: Collection[str] = ()) -> list[ConfigEntry]:
-    """What is set for all brokers of the cluster at once; nothing else."""
+    """The dynamic values that are set for all brokers of the cluster."""
     return [
         _broker_entry(name, text, (_synonym(name, text, Source.DYNAMIC_DEFAULT_BROKER),))
         for name, text in sorted(broker.cluster.items())
@@ -125,7 +121,9 @@ def _chosen(table: Mapping[str, Key], overrides: Mapping[str, str], names: Colle
 def _own(
     key: Key, overrides: Mapping[str, str], values: Mapping[str, Value | None], source: Source
 ) -> tuple[Synonym, ...]:
-    return (Synonym(key.name, format_value(values[key.name]), source),) if key.name in overrides else ()
+    """The resource's own value, unless it cannot be used."""
+    own, _ = usable({key.name: key}, overrides)
+    return (Synonym(key.name, format_value(values[key.name]), source),) if key.name in own else ()
 
 
 def _entry(key: Key, value: Value | None, synonyms: tuple[Synonym, ...]) -> ConfigEntry:
@@ -157,7 +155,7 @@ def _broker_entry(name: str, value: Value | None, synonyms: tuple[Synonym, ...])
 
 
 def _is_sensitive(name: str) -> bool:
-    """What is not in the table may be a plug-in's password, so it is not shown either."""
+    """A name that is not in the table may be a plug-in's password: treat it as sensitive."""
     key = BROKER_KEYS.get(base_name(name))
     return key is None or key.sensitive
 
@@ -167,7 +165,7 @@ def _synonym(name: str, text: str | None, source: Source) -> Synonym:
 
 
 def _broker_layers(broker: BrokerConfig, name: str) -> tuple[Synonym, ...]:
-    """Where a broker key has values, strongest layer first.
+    """The values of a broker key in all layers, strongest layer first.
 
     As in Kafka the list begins at the key's own name: a topic whose retention comes from log.retention.hours alone
     shows no synonym for log.retention.ms.

@@ -1,12 +1,12 @@
-"""Values of one group's own keys: what is in effect, and what may be set within the broker's limits."""
+"""The settings of one group: the values in effect, and the limits that the broker sets to them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.config.definition import ConfigError, UnknownKeyError, Value
+from ottla.config.definition import LimitError, UnknownKeyError, Value
 from ottla.config.keys import BROKER_KEYS, GROUP_KEYS
-from ottla.config.values import parse
+from ottla.config.values import parse, usable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def group_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value | None]:
-    """Every group key with its value; keys in `overrides` that are no group keys are passed over."""
+    """Every group key with its value. Overrides that are no group keys, or cannot be used, are passed over."""
+    own, _ = usable(GROUP_KEYS, overrides)
     values: dict[str, Value | None] = {}
     for name, key in GROUP_KEYS.items():
-        text = overrides.get(name)
-        if text is not None:
-            values[name] = parse(key, text)
+        if name in own:
+            values[name] = own[name]
         elif key.server_key is not None:
             values[name] = broker.get(key.server_key)
         else:
@@ -33,6 +33,8 @@ def validate_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig)
     for name in overrides:
         if name not in GROUP_KEYS:
             raise UnknownKeyError("group", name)
+    for problem in usable(GROUP_KEYS, overrides)[1]:
+        raise problem
     values = group_values(broker, overrides)
     for name in overrides:
         _check_limits(broker, name, values[name])
@@ -40,7 +42,7 @@ def validate_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig)
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         timeout, interval = values[session], values[heartbeat]
         if isinstance(timeout, int) and isinstance(interval, int) and timeout <= interval:
-            raise ConfigError(session, timeout, f"it must be greater than {heartbeat}, which is {interval}")
+            raise LimitError(session, timeout, "greater than", heartbeat)
 
 
 def _check_limits(broker: BrokerConfig, name: str, value: Value | None) -> None:
@@ -51,6 +53,6 @@ def _check_limits(broker: BrokerConfig, name: str, value: Value | None) -> None:
     rest = rest.removeprefix("num.")
     low, high = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
     if low in BROKER_KEYS and value < broker.integer(low):
-        raise ConfigError(name, value, f"it must be at least {low}, which is {broker.integer(low)}")
+        raise LimitError(name, value, "greater than or equal to", low)
     if high in BROKER_KEYS and value > broker.integer(high):
-        raise ConfigError(name, value, f"it must be at most {high}, which is {broker.integer(high)}")
+        raise LimitError(name, value, "less than or equal to", high)

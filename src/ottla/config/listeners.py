@@ -80,7 +80,7 @@ def _parse_listener(entry: str, protocols: dict[str, str], key: str) -> Listener
 
 
 def broker_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
-    """What to listen on. Listeners of a KRaft controller are left out: Ottla has none."""
+    """The listeners to open, without those of a KRaft controller, which Ottla does not have."""
     found = _client_listeners(config, "listeners", config.list("listeners"))
     taken: set[tuple[str, int]] = set()
     for listener in found:
@@ -91,7 +91,7 @@ def broker_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
 
 
 def advertised_listeners(config: BrokerConfig) -> tuple[Listener, ...] | None:
-    """What to tell clients; None means the address each client dialled."""
+    """The listeners to advertise to clients. None: advertise the address that the client connected to."""
     key = "advertised.listeners"
     members = config.get(key)
     if not isinstance(members, tuple):
@@ -120,7 +120,7 @@ def _client_listeners(config: BrokerConfig, key: str, members: tuple[str, ...]) 
 
 
 def inter_broker_listener(config: BrokerConfig) -> str:
-    """The listener through which brokers talk to each other: the one that is named, or the first of its protocol."""
+    """The listener that brokers use among themselves: inter.broker.listener.name, or the first of the protocol."""
     name = config.get("inter.broker.listener.name")
     listeners = broker_listeners(config)
     if isinstance(name, str):

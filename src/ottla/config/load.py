@@ -1,4 +1,4 @@
-"""Static config from the outside world: server.properties and environment variables."""
+"""Static config: parse server.properties and environment variables."""
 
 from collections.abc import Iterator, Mapping
 
@@ -32,7 +32,7 @@ _NOT_CONFIG = frozenset(
 
 
 def static_config(properties: str = "", environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The static layer of a broker: the file's text, then the environment; later ones win.
+    """The static layer of a broker. The environment overrides the file.
 
     As in Kafka's container image, an environment that says only what to advertise also says what to listen on: the
     same ports, on every interface.
@@ -70,7 +70,7 @@ def _key_of_variable(name: str) -> str:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Java's .properties syntax; of a key that occurs twice the last value counts."""
+    """Parse Java's .properties syntax. If a key occurs twice, its last value counts."""
     return dict(_split(line) for line in _logical_lines(text))
 
 

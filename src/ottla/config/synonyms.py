@@ -1,4 +1,4 @@
-"""Keys that stand in for one another: units of the same time, older names, and the broker key behind a topic key."""
+"""Keys that replace each other: other units of the same time, older names, and keys with a listener prefix."""
 
 _MINUTE_MS = 60_000
 _HOUR_MS = 3_600_000
@@ -15,7 +15,7 @@ FALLBACKS: dict[str, tuple[tuple[str, int], ...]] = {
     "zookeeper.connection.timeout.ms": (("zookeeper.connection.timeout.ms", 1), ("zookeeper.session.timeout.ms", 1)),
     "log.dirs": (("log.dirs", 1), ("log.dir", 1)),
 }
-"""For a key that may be unset: where its value comes from, first set first, with the factor to its unit."""
+"""For a key that may be unset: the keys to take its value from, in this order, each with the factor to its unit."""
 
 _SYNONYMS = (
     ("log.roll.ms", "log.roll.hours"),

@@ -1,4 +1,4 @@
-"""What is in effect for one topic: its own values over the broker's, as plain attributes for the hot path."""
+"""The settings in effect for one topic: the topic's values over the broker's, as plain attributes for speed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.config.broker import BrokerConfig
 from ottla.config.definition import ConfigError, UnknownKeyError, Value
 from ottla.config.keys import TOPIC_KEYS
-from ottla.config.values import parse
+from ottla.config.values import parse, usable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,22 +112,34 @@ class TopicConfig:
 
 
 def topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:
-    """What is in effect for a topic with these values of its own."""
+    """What is in effect for a topic with these values of its own. Those that cannot be used are passed over."""
     return TopicConfig(topic_values(broker, overrides))
 
 
+def checked_topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:
+    """The same, or ConfigError if a value cannot be used: the default instead of it could delete records."""
+    for problem in unusable_topic_overrides(overrides):
+        raise problem
+    return topic_config(broker, overrides)
+
+
 def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value | None]:
-    """Every topic key with its value; keys in `overrides` that are no topic keys are passed over."""
+    """Every topic key with its value. Overrides that are no topic keys, or cannot be used, are passed over."""
+    own, _ = usable(TOPIC_KEYS, overrides)
     values: dict[str, Value | None] = {}
     for name, key in TOPIC_KEYS.items():
-        text = overrides.get(name)
-        if text is not None:
-            values[name] = parse(key, text)
+        if name in own:
+            values[name] = own[name]
         elif key.server_key is not None:
             values[name] = broker.get(key.server_key)
         else:
             values[name] = None if key.default is None else parse(key, key.default)
     return values
+
+
+def unusable_topic_overrides(overrides: Mapping[str, str]) -> list[ConfigError]:
+    """What is wrong with overrides that somebody stored."""
+    return usable(TOPIC_KEYS, overrides)[1]
 
 
 def validate_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig | None = None) -> None:
@@ -138,6 +150,8 @@ def validate_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig 
     for name in overrides:
         if name not in TOPIC_KEYS:
             raise UnknownKeyError("topic", name)
+    for problem in unusable_topic_overrides(overrides):
+        raise problem
     broker = broker or BrokerConfig()
     config = topic_config(broker, overrides)
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:

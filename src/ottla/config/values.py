@@ -1,5 +1,7 @@
 """Text to typed value and back, by Kafka's rules."""
 
+from collections.abc import Mapping
+
 from ottla.config.definition import ConfigError, Key, Kind, Value
 
 _BITS = {Kind.INT: 32, Kind.SHORT: 16, Kind.LONG: 64}
@@ -15,6 +17,23 @@ def parse(key: Key, text: str) -> Value:
     return value
 
 
+def usable(keys: Mapping[str, Key], overrides: Mapping[str, str]) -> tuple[dict[str, Value], list[ConfigError]]:
+    """The values of those overrides that a key can have, and what is wrong with the others.
+
+    A store may hold values of another release, or of another tool. They must not keep a broker from working. Names
+    that are no keys are passed over.
+    """
+    values: dict[str, Value] = {}
+    problems = []
+    for name, text in overrides.items():
+        if name in keys:
+            try:
+                values[name] = parse(keys[name], text)
+            except ConfigError as error:
+                problems.append(error)
+    return values, problems
+
+
 def _convert(key: Key, text: str) -> Value:
     kind = key.kind
     if kind in _BITS:
@@ -26,7 +45,7 @@ def _convert(key: Key, text: str) -> Value:
     if kind is Kind.BOOLEAN:
         lower = text.lower()
         if lower not in {"true", "false"}:
-            raise ConfigError(key.name, text, "the value must be true or false")
+            raise ConfigError(key.name, text, "Expected value to be either true or false")
         return lower == "true"
     if kind is Kind.DOUBLE:
         return _double(key, text)
@@ -40,7 +59,7 @@ def _integer(key: Key, text: str) -> int:
         limit = 1 << (_BITS[key.kind] - 1)
         if -limit <= value < limit:
             return value
-    raise ConfigError(key.name, text, f"the value must be a whole number of {_BITS[key.kind]} bits")
+    raise ConfigError(key.name, text, f"Not a number of type {key.kind.name}")
 
 
 def _double(key: Key, text: str) -> float:
@@ -49,7 +68,7 @@ def _double(key: Key, text: str) -> float:
             return float(text)
     except ValueError:
         pass
-    raise ConfigError(key.name, text, "the value must be a number")
+    raise ConfigError(key.name, text, "Not a number of type DOUBLE")
 
 
 def format_value(value: Value | None) -> str | None:

@@ -1,12 +1,12 @@
-"""AlterConfigs (33), versions 0-2: replace all settings of a resource. Older clients; newer ones use 44."""
+"""AlterConfigs (33), versions 0-2: replace all settings of a resource. Newer clients use IncrementalAlterConfigs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ottla.config.alter import apply_full
-from ottla.errors import ErrorCode
-from ottla.handlers.config_entities import alter
+from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.config_entities import DUPLICATE, alter, duplicates
 from ottla.handlers.yielding import yielding
 from ottla.wire.api.alter_configs import (
     AlterConfigsRequest,
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, context: Context, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    twice = duplicates((resource.resource_type, resource.resource_name) for resource in request.resources)
     return AlterConfigsResponse(
         responses=[
-            await _alter(broker, resource, request.validate_only)
+            _response(resource, DUPLICATE)
+            if (resource.resource_type, resource.resource_name) in twice
+            else await _alter(broker, resource, request.validate_only)
             async for resource in yielding(broker.clock, request.resources)
         ]
     )
@@ -37,6 +40,10 @@ async def _alter(broker: Broker, wanted: AlterConfigsResource, validate_only: bo
         lambda resource, _: apply_full(resource, broker.config, values),
         validate_only,
     )
+    return _response(wanted, refusal)
+
+
+def _response(wanted: AlterConfigsResource, refusal: KafkaError | None) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
         error_code=ErrorCode.NONE if refusal is None else refusal.code,
         error_message=None if refusal is None else refusal.message,

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (45), versions 0-1: each partition's move begins, changes or is cancelled by itself."""
+"""AlterPartitionReassignments (45), versions 0-1: start, change or cancel the reassignment of each partition."""
 
 from __future__ import annotations
 

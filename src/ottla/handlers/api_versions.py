@@ -1,7 +1,7 @@
-"""ApiVersions (18), versions 0-4: what this broker serves, derived from the registry.
+"""ApiVersions (18), versions 0-4: the served APIs, derived from the registry.
 
-The one request a client sends before it knows anything: a version that is too new gets a version 0 reply with
-UNSUPPORTED_VERSION and the full list (KIP-511), so that the client can choose again.
+Clients send this request before they know which versions the broker serves. If the version is too new, the broker
+replies in version 0 with UNSUPPORTED_VERSION and the full list, so that the client can choose again (KIP-511).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def handle_unsupported_version(broker: Broker, context: Context, request: None) 
 
 
 def _is_software_name(text: str) -> bool:
-    """KIP-511: letters, digits, dots and dashes, and not at the ends a dot or dash."""
+    """KIP-511: letters, digits, dots and dashes; the first and the last are no dot or dash."""
     return bool(text) and set(text) <= _SOFTWARE_NAME and text[0] not in ".-" and text[-1] not in ".-"
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from ottla.errors import KafkaError
+from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.yielding import yielding
 from ottla.wire.api.create_partitions import (
     CreatePartitionsRequest,
@@ -18,10 +19,16 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, context: Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-    return CreatePartitionsResponse(
-        results=[
-            await _grow(broker, topic, request.validate_only) async for topic in yielding(broker.clock, request.topics)
-        ]
+    counts = Counter(topic.name for topic in request.topics)
+    results = [_duplicate(name) for name, count in counts.items() if count > 1]
+    once = [topic for topic in request.topics if counts[topic.name] == 1]
+    results += [await _grow(broker, topic, request.validate_only) async for topic in yielding(broker.clock, once)]
+    return CreatePartitionsResponse(results=results)
+
+
+def _duplicate(name: str) -> CreatePartitionsTopicResult:
+    return CreatePartitionsTopicResult(
+        name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
     )
 
 

@@ -12,6 +12,7 @@ from ottla.cluster.topics import MAX_PARTITIONS_PER_REQUEST, UNSET
 from ottla.config.describe import describe_topic
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.yielding import yielding
+from ottla.model import METADATA_TOPIC
 from ottla.wire.api.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -31,12 +32,22 @@ async def handle(broker: Broker, context: Context, request: CreateTopicsRequest)
             f"a request may create {MAX_PARTITIONS_PER_REQUEST} partitions, this one wants more",
         )
         return CreateTopicsResponse(topics=[_refused(topic.name, too_many) for topic in request.topics])
-    counts = Counter(topic.name for topic in request.topics)
-    once = [topic for topic in request.topics if counts[topic.name] == 1]
-    results = [await _create(broker, topic, request.validate_only) async for topic in yielding(broker.clock, once)]
-    twice = KafkaError(ErrorCode.INVALID_REQUEST, "the request names the topic twice")
-    results += [_refused(name, twice) for name, count in counts.items() if count > 1]
-    return CreateTopicsResponse(topics=results)
+    refused = _invalid_names(request.topics)
+    valid = [topic for topic in request.topics if topic.name not in refused]
+    results = [await _create(broker, topic, request.validate_only) async for topic in yielding(broker.clock, valid)]
+    return CreateTopicsResponse(topics=results + [_refused(name, error) for name, error in refused.items()])
+
+
+def _invalid_names(topics: list[CreatableTopic]) -> dict[str, KafkaError]:
+    """Names that a request may not use: those that it uses twice, and that of Apache Kafka's metadata log."""
+    counts = Counter(topic.name for topic in topics)
+    refused = {
+        name: KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, it in counts.items() if it > 1
+    }
+    if counts[METADATA_TOPIC] == 1:
+        text = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+        refused[METADATA_TOPIC] = KafkaError(ErrorCode.INVALID_REQUEST, text)
+    return refused
 
 
 def _partition_count(broker: Broker, topic: CreatableTopic) -> int:
@@ -52,6 +63,7 @@ def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
 async def _create(broker: Broker, topic: CreatableTopic, validate_only: bool) -> CreatableTopicResult:
     overrides = {config.name: config.value for config in topic.configs if config.value is not None}
     try:
+        _refuse_null_configs(topic)
         created = await broker.metadata.create_topic(
             topic.name,
             partitions=topic.num_partitions,
@@ -79,6 +91,12 @@ async def _create(broker: Broker, topic: CreatableTopic, validate_only: bool) ->
             for entry in describe_topic(broker.config, overrides)
         ],
     )
+
+
+def _refuse_null_configs(topic: CreatableTopic) -> None:
+    nulls = ",".join(config.name for config in topic.configs if config.value is None)
+    if nulls:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {nulls}")
 
 
 def _assignment(topic: CreatableTopic) -> dict[int, list[int]]:

@@ -1,11 +1,12 @@
-"""DescribeConfigs (32), versions 1-4: every setting of a topic, broker or group, and where it comes from."""
+"""DescribeConfigs (32), versions 1-4: the settings of a topic, broker or group, and their sources."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from ottla.config.alter import Resource, resource_of
+from ottla.cluster.topic_names import check_topic_name
+from ottla.config.alter import TOPIC_TYPE, Resource, resource_of
 from ottla.config.describe import (
     ConfigEntry,
     describe_broker,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _MAX_RESOURCES = 10_000
-"""A group need not exist to be described, and each description is much longer than the name that asked for it."""
+"""Bounds the reply: any group name is described, and a description is much longer than a name."""
 
 
 async def handle(broker: Broker, context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
@@ -67,6 +68,8 @@ def _describe(
 
 
 def _entries(broker: Broker, resource: DescribeConfigsResource, names: Collection[str]) -> list[ConfigEntry]:
+    if resource.resource_type == TOPIC_TYPE:
+        check_topic_name(resource.resource_name)
     kind = resource_of(resource.resource_type, resource.resource_name, broker.id)
     image, config = broker.metadata.image, broker.config
     overrides = image.config(entity_of(kind, resource.resource_name))

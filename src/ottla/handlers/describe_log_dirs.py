@@ -1,4 +1,4 @@
-"""DescribeLogDirs (35), versions 1-5: what lies in each data directory of this broker, and what is on its way there."""
+"""DescribeLogDirs (35), versions 1-5: the logs in each log directory of this broker, and the logs being moved there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def handle(broker: Broker, context: Context, request: DescribeLogDirsRequest) ->
 
 
 def _lag(broker: Broker, copy: Log) -> int:
-    """How far a copy is behind the log that it will replace."""
+    """The offset lag of a future log behind the current log."""
     partition = broker.replicas.get(*copy.topic_partition)
     return -1 if partition is None else partition.log.end_offset - copy.end_offset
 

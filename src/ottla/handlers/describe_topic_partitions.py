@@ -58,17 +58,21 @@ def handle(broker: Broker, context: Context, request: DescribeTopicPartitionsReq
 
 
 def _is_valid(cursor: Cursor, request: DescribeTopicPartitionsRequest) -> bool:
-    """A client that lists topics goes on at one of them."""
+    """If the request lists topics, the cursor must be at one of them."""
     listed = not request.topics or any(topic.name == cursor.topic_name for topic in request.topics)
     return listed and cursor.partition_index >= 0
 
 
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+    """Its authorized operations are those that its name allows, as in Apache Kafka."""
     try:
         check_topic_name(name)
     except KafkaError as error:
-        return _refused(name, error.code)
-    return _refused(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        refused = _refused(name, error.code)
+    else:
+        refused = _refused(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    refused.topic_authorized_operations = ON_TOPICS
+    return refused
 
 
 def _refused(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
@@ -90,7 +94,7 @@ def _describe(
 def _describe_partition(
     state: PartitionState, reachable: Collection[int], alive: Collection[int]
 ) -> DescribeTopicPartitionsResponsePartition:
-    """Nobody but an in-sync replica is ever eligible here, so that the lists of KIP-966 are empty."""
+    """Ottla has no eligible leader replicas besides the ISR, so the lists of KIP-966 are empty."""
     error_code, leader, offline = availability(state, reachable, alive)
     return DescribeTopicPartitionsResponsePartition(
         error_code=error_code,

@@ -1,4 +1,4 @@
-"""ElectLeaders (43), versions 0-2: give partitions their preferred leader, or any replica that is left."""
+"""ElectLeaders (43), versions 0-2: elect the preferred leader of partitions, or, unclean, any live replica."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 async def handle(broker: Broker, context: Context, request: ElectLeadersRequest) -> ElectLeadersResponse:
     topics = broker.metadata.image.topics
     if request.topic_partitions is None:
-        wanted = {name: list(range(len(topic.partitions))) for name, topic in topics.items()}
+        wanted = [(name, list(range(len(topic.partitions)))) for name, topic in topics.items()]
     else:
-        wanted = {entry.topic: list(entry.partitions) for entry in request.topic_partitions}
+        wanted = [(entry.topic, list(entry.partitions)) for entry in request.topic_partitions]
     response = ElectLeadersResponse()
-    everything = [TopicPartition(topic, index) for topic, indexes in wanted.items() for index in indexes]
+    everything = [TopicPartition(topic, index) for topic, indexes in wanted for index in indexes]
     try:
         refused = await broker.metadata.elect_leaders(everything, _election(context, request))
     except KafkaError as error:
@@ -33,7 +33,7 @@ async def handle(broker: Broker, context: Context, request: ElectLeadersRequest)
     unasked = request.topic_partitions is None
     response.replica_election_results = [
         ReplicaElectionResult(topic=topic, partition_result=_results(topic, indexes, refused, unasked))
-        for topic, indexes in wanted.items()
+        for topic, indexes in wanted
     ]
     return response
 
@@ -48,7 +48,7 @@ def _election(context: Context, request: ElectLeadersRequest) -> ElectionType:
 def _results(
     topic: str, indexes: list[int], refused: dict[TopicPartition, KafkaError], unasked: bool
 ) -> list[PartitionResult]:
-    """Who asks for all partitions is not told of those that have the leader they should have."""
+    """A request for all partitions (`unasked`) gets no results for partitions that need no election."""
     results = []
     for index in indexes:
         error = refused.get(TopicPartition(topic, index))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.config.alter import apply_incremental
-from ottla.errors import ErrorCode
-from ottla.handlers.config_entities import alter
+from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.config_entities import DUPLICATE, alter, duplicates
 from ottla.handlers.yielding import yielding
 from ottla.wire.api.incremental_alter_configs import (
     AlterConfigsResource,
@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, context: Context, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
+    twice = duplicates((resource.resource_type, resource.resource_name) for resource in request.resources)
     return IncrementalAlterConfigsResponse(
         responses=[
-            await _alter(broker, resource, request.validate_only)
+            _response(resource, DUPLICATE)
+            if (resource.resource_type, resource.resource_name) in twice
+            else await _alter(broker, resource, request.validate_only)
             async for resource in yielding(broker.clock, request.resources)
         ]
     )
@@ -39,6 +42,10 @@ async def _alter(broker: Broker, wanted: AlterConfigsResource, validate_only: bo
         lambda resource, current: apply_incremental(resource, broker.config, current, operations),
         validate_only,
     )
+    return _response(wanted, refusal)
+
+
+def _response(wanted: AlterConfigsResource, refusal: KafkaError | None) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
         error_code=ErrorCode.NONE if refusal is None else refusal.code,
         error_message=None if refusal is None else refusal.message,

@@ -1,4 +1,4 @@
-"""ListConfigResources (74), versions 0-1: what has settings of its own. Version 0 knows client metrics only."""
+"""ListConfigResources (74), versions 0-1: the resources that have settings. Version 0 lists client metrics only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46), version 0: the partitions that move, with the replicas of both sides."""
+"""ListPartitionReassignments (46), version 0: ongoing reassignments, with adding and removing replicas."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def handle(broker: Broker, context: Context, request: ListPartitionReassignments
         found = [_topic(topic.name, topic.partitions) for topic in image.topics.values()]
     else:
         found = [
-            _topic(wanted.name, [image.partition(wanted.name, index) for index in wanted.partition_indexes])
+            _topic(wanted.name, (image.partition(wanted.name, it) for it in dict.fromkeys(wanted.partition_indexes)))
             for wanted in request.topics
         ]
     return ListPartitionReassignmentsResponse(topics=[topic for topic in found if topic.partitions])

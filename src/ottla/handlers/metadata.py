@@ -1,4 +1,4 @@
-"""Metadata (3), versions 0-13: brokers, topics and who leads their partitions.
+"""Metadata (3), versions 0-13: brokers, topics and the leaders of their partitions.
 
 Version 0 has no way to ask for no topics: an empty list means all. Version 4 lets the client forbid auto-creation,
 12 asks for topics by id; 10 and 11 have the field, but their reply cannot leave the name out. Version 0 leaves out
@@ -15,7 +15,7 @@ from ottla.handlers.availability import availability
 from ottla.handlers.endpoints import endpoints
 from ottla.handlers.operations import NOT_ASKED, ON_CLUSTER, ON_TOPICS
 from ottla.handlers.yielding import yielding
-from ottla.model import INTERNAL_TOPICS, ZERO_TOPIC_ID, TopicId
+from ottla.model import INTERNAL_TOPICS, METADATA_TOPIC, ZERO_TOPIC_ID, TopicId
 from ottla.wire.api.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -43,7 +43,7 @@ def handle(broker: Broker, context: Context, request: MetadataRequest) -> Reply:
         describe = _describer(broker, context)
         return _response(broker, context, request, [describe(it) for it in broker.metadata.image.topics.values()])
     if context.api_version < _TOPIC_IDS_SINCE and not all(map(_is_by_name, request.topics)):
-        return _response(broker, context, request, [_refused(topic) for topic in request.topics])
+        return _refusal(request.topics)
     wanted = _distinct(request.topics)
     missing = _to_create(broker, request, wanted)
     if missing:
@@ -53,7 +53,7 @@ def handle(broker: Broker, context: Context, request: MetadataRequest) -> Reply:
 
 
 def _distinct(topics: list[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
-    """Each topic once, as in Kafka: a description is much longer than the name that asks for it."""
+    """Each topic once, as in Kafka. A description is much longer than a name, so repeated names could be abused."""
     by_key = {topic.name if topic.topic_id == ZERO_TOPIC_ID else topic.topic_id: topic for topic in topics}
     return list(by_key.values())
 
@@ -62,16 +62,24 @@ def _is_by_name(topic: MetadataRequestTopic) -> bool:
     return topic.name is not None and topic.topic_id == ZERO_TOPIC_ID
 
 
-def _refused(topic: MetadataRequestTopic) -> MetadataResponseTopic:
-    return MetadataResponseTopic(name=topic.name or "", topic_id=topic.topic_id, error_code=ErrorCode.INVALID_REQUEST)
+def _refusal(topics: list[MetadataRequestTopic]) -> MetadataResponse:
+    """INVALID_REQUEST for every topic. As in Apache Kafka, such a response names no broker."""
+    return MetadataResponse(
+        cluster_id=None,
+        controller_id=-1,
+        topics=[
+            MetadataResponseTopic(name=topic.name or "", topic_id=topic.topic_id, error_code=ErrorCode.INVALID_REQUEST)
+            for topic in topics
+        ],
+    )
 
 
 def _to_create(broker: Broker, request: MetadataRequest, wanted: list[MetadataRequestTopic]) -> list[str]:
     if not request.allow_auto_topic_creation or not broker.config.boolean("auto.create.topics.enable"):
         return []
-    known = broker.metadata.image.topics
+    present = {*broker.metadata.image.topics, METADATA_TOPIC}
     return [
-        topic.name for topic in wanted if topic.name and topic.topic_id == ZERO_TOPIC_ID and topic.name not in known
+        topic.name for topic in wanted if topic.name and topic.topic_id == ZERO_TOPIC_ID and topic.name not in present
     ]
 
 
@@ -118,7 +126,7 @@ def _answer(broker: Broker, wanted: MetadataRequestTopic, describe: _Describe) -
 
 
 def _describer(broker: Broker, context: Context) -> _Describe:
-    """How a topic looks to this client, whose listener not every broker may have."""
+    """A function that describes a topic to this client. Brokers without the client's listener are not reachable."""
     alive = broker.metadata.image.brokers
     reachable = {node.id for node in endpoints(broker, context)}
     version = context.api_version
@@ -161,7 +169,8 @@ def _response(
 ) -> MetadataResponse:
     if request.include_topic_authorized_operations:
         for topic in topics:
-            topic.topic_authorized_operations = ON_TOPICS
+            if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:  # Operations belong to a name.
+                topic.topic_authorized_operations = ON_TOPICS
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)

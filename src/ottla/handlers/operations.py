@@ -1,4 +1,4 @@
-"""What a client may do, as the bit field of KIP-430. Without an authorizer that is everything a resource knows."""
+"""Authorized operations, as the bit field of KIP-430. Without an authorizer every operation is allowed."""
 
 from enum import IntEnum
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.config.definition import ConfigError
-from ottla.config.topic import TopicConfig, topic_config
+from ottla.config.topic import TopicConfig, checked_topic_config
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import LogDirectoryError
 from ottla.model import TopicPartition
@@ -134,7 +134,7 @@ class Replicas:
     def _apply_topic(self, topic: TopicState, overrides: Mapping[str, str], config: BrokerConfig) -> None:
         """A topic that cannot be served is tried again later, and is not in the way of the others."""
         try:
-            finished = self._host_partitions(topic, topic_config(config, overrides))
+            finished = self._host_partitions(topic, checked_topic_config(config, overrides))
         except (OSError, LogDirectoryError, ConfigError) as error:
             level = logging.DEBUG if topic.name in self._complained_of else logging.ERROR
             logger.log(level, "%s cannot be served, which is tried again: %s", topic.name, error)

@@ -1,4 +1,4 @@
-"""Accepts connections on every listener, within the limits, and closes those that have been idle too long."""
+"""Accepts connections on every listener, within the limits, and closes connections that are idle for too long."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.config.connections import parse_overrides
 from ottla.server.buffers import Buffers
 from ottla.server.connection import ClientConnection
 
@@ -35,7 +36,7 @@ class Listeners:
         return len(self._connections)
 
     async def bind(self, name: str, host: str, port: int) -> Address:
-        """Take an address; clients are served on it after `start`."""
+        """Bind to an address. The listener accepts connections after `start`."""
         listener = await self._network.listen(host, port, partial(self._accept, name))
         self._listeners.append(listener)
         return listener.address
@@ -50,7 +51,8 @@ class Listeners:
         if len(self._connections) >= config.integer("max.connections"):
             logger.warning("refusing %s: max.connections are open", connection.peer)
             return None
-        if self._per_host[host] >= config.integer("max.connections.per.ip"):
+        overrides = parse_overrides(config.string("max.connections.per.ip.overrides"))
+        if self._per_host[host] >= overrides.get(host, config.integer("max.connections.per.ip")):
             logger.warning("refusing %s: its host has max.connections.per.ip open", connection.peer)
             return None
         client = ClientConnection(self._broker, connection, name, self._buffers, self._closed)

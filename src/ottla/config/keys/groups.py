@@ -50,7 +50,7 @@ KEYS = (
         "How long the offsets of an empty group, or of a topic it no longer reads, are kept.",
         at_least(1), effect=SERVED),
     Key("offsets.retention.check.interval.ms", LONG, "600000", HIGH,
-        "Time between two looks for expired offsets.",
+        "Time between two checks for expired offsets.",
         at_least(1), effect=SERVED),
     Key("offsets.topic.num.partitions", INT, "50", HIGH,
         "Partitions of __consumer_offsets; do not change it once the topic exists.",

@@ -87,7 +87,7 @@ KEYS = (
         "A record is synced to disk at the latest after this time; unset means log.flush.scheduler.interval.ms.",
         update=CLUSTER_WIDE, effect=SERVED),
     Key("log.flush.scheduler.interval.ms", LONG, "9223372036854775807", HIGH,
-        "Time between two looks for partitions whose sync is due.",
+        "Time between two checks for partitions whose sync is due.",
         effect=SERVED),
     Key("log.flush.offset.checkpoint.interval.ms", INT, "60000", HIGH,
         "Time between two writes of the recovery-point checkpoint, which bounds what a crash rescans.",

@@ -61,7 +61,7 @@ KEYS = (
         at_least(0), effect=SERVED, server_key="log.cleaner.min.compaction.lag.ms"),
     Key("min.insync.replicas", INT, "1", MEDIUM,
         "How many replicas must have a batch before acks=all is answered; fewer in sync refuse the write.",
-        at_least(1), server_key="min.insync.replicas"),
+        at_least(1), server_key="min.insync.replicas", effect=SERVED),
     Key("preallocate", BOOLEAN, "false", MEDIUM,
         "Whether a new segment takes its full size on disk at once.",
         server_key="log.preallocate"),

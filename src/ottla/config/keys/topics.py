@@ -8,7 +8,7 @@ from ottla.config.keys.words import BOOLEAN, CLASS, CLUSTER_WIDE, HIGH, INT, LON
 # A table reads better with two or three lines for each key than with one for each argument.
 KEYS = (
     Key("auto.create.topics.enable", BOOLEAN, "true", HIGH,
-        "Whether a topic springs into being when a client asks for it.",
+        "Whether the broker creates a topic that does not exist when a client asks for it.",
         effect=SERVED),
     Key("num.partitions", INT, "1", MEDIUM,
         "Partitions of a topic when its creator does not say how many.",
@@ -21,10 +21,10 @@ KEYS = (
         effect=SERVED),
     Key("min.insync.replicas", INT, "1", HIGH,
         "How many replicas must have a batch before acks=all is answered; fewer in sync refuse the write.",
-        at_least(1), update=CLUSTER_WIDE),
+        at_least(1), update=CLUSTER_WIDE, effect=SERVED),
     Key("unclean.leader.election.enable", BOOLEAN, "false", HIGH,
         "Whether a replica that is behind may lead when no other is left, losing records.",
-        update=CLUSTER_WIDE),
+        update=CLUSTER_WIDE, effect=SERVED),
     Key("unclean.leader.election.interval.ms", LONG, "300000", MEDIUM,
         "Time between two rounds in which leaderless partitions may be given an unclean leader.",
         at_least(1), internal=True),

@@ -26,7 +26,7 @@ KEYS = (
         "How many requests to ZooKeeper may be unanswered at once.",
         at_least(1)),
     Key("zookeeper.set.acl", BOOLEAN, "false", HIGH,
-        "Whether znodes are created so that only who has the same zookeeper.auth.digest may change them.",
+        "Whether znodes are created so that only clients with the same zookeeper.auth.digest may change them.",
         effect=SERVED),
     Key("broker.id.generation.enable", BOOLEAN, "true", MEDIUM,
         "Whether a broker without an id is given one by ZooKeeper."),
