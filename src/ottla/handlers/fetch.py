@@ -115,7 +115,7 @@ def _encode(broker: Broker, exchange: Exchange, fetch: Fetch) -> list[Part]:
             hints = hints or LeaderHints(broker, exchange)
             leader = hints.leader(response[0], response[1], wanted.key[1])
         response[2].append(_answer(read, leader))
-        if read.records is not None:
+        if read.records is not None and not session.full:
             session.served(wanted.key)
     endpoints = [] if hints is None else hints.endpoints()
     return exchange.encode_tuples(FetchResponse, (0, 0, session.id, list(responses.values()), endpoints))

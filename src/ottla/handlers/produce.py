@@ -17,6 +17,7 @@ from ottla.handlers.exchange import CloseConnectionError, PendingReply
 from ottla.handlers.leader_hints import NO_LEADER, LeaderHints
 from ottla.handlers.verification import Verification, transactional_header
 from ottla.model import INTERNAL_TOPICS, TopicId, TopicPartition
+from ottla.records.format import ATTRIBUTES_AT, HEADER_SIZE, TRANSACTIONAL_FLAG
 from ottla.wire.api.produce import ProduceResponse
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ of records, error message, leader id and epoch."""
 
 Verdict: TypeAlias = "Callable[[TopicPartition], KafkaError | Admission | None]"
 """How the batch of a partition is appended: not at all, as part of a transaction, or by itself."""
+
+_FLAGS_AT = ATTRIBUTES_AT + 1
 
 ACKS_ALL = -1
 _VALID_ACKS = (0, 1, ACKS_ALL)
@@ -72,6 +75,8 @@ def _transactional_batches(
     found: dict[TopicPartition, BatchHeader] | None = None
     for name, topic_id, batches in topics:
         for index, records in batches:
+            if records is None or len(records) < HEADER_SIZE or not records[_FLAGS_AT] & TRANSACTIONAL_FLAG:
+                continue
             header = transactional_header(records)
             if header is not None:
                 found = {} if found is None else found

@@ -435,8 +435,8 @@ class Partition:
 
     def divergence(self, offset: int, last_epoch: int) -> EpochStart | None:
         """Where the log of a reader, whose last record has this epoch, differs from this one: the last epoch that both
-        may share, and where it ends here. None if they agree, or if the epoch is -1. Raises KafkaError."""
-        if last_epoch == NO_LEADER_EPOCH:
+        may share, and where it ends here. None if they agree, or if the epoch is negative. Raises KafkaError."""
+        if last_epoch < 0:
             return None
         known = self.log.end_offset_for_epoch(last_epoch)
         if known.start_offset < 0 or offset < self.log.log_start_offset:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.env.network import FileSlice
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.epochs import EpochStart
-from ottla.model import NO_LEADER_EPOCH
 from ottla.replication.waiting import DataWaiter, StableDataWaiter
 
 if TYPE_CHECKING:
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 SELECTORS = (RACK_AWARE, "org.apache.kafka.common.replica.LeaderSelector")
 """Kafka's own; others would have to be loaded as Java classes."""
+
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 CONSUMER = -1
 """The replica id of a reader that is no replica."""
@@ -182,7 +183,7 @@ class Fetch:
             partition = self._reads.find(wanted, any_replica=reader.any_replica)
             if reader.replica >= 0:
                 return self._read_as_follower(partition, wanted, limit)
-            if wanted.last_fetched_epoch != NO_LEADER_EPOCH or (reader.rack and reader.any_replica and partition.leads):
+            if wanted.last_fetched_epoch >= 0 or (reader.rack and reader.any_replica and partition.leads):
                 elsewhere = self._elsewhere(partition, wanted)
                 if elsewhere is not None:
                     return elsewhere
@@ -193,7 +194,7 @@ class Fetch:
                 read = partition.read(wanted.fetch_offset, limit)
         except KafkaError as error:
             self._urgent = True
-            return PartitionRead(wanted, -1, -1, -1, error=error.code)
+            return PartitionRead(wanted, -1, -1, -1, None, [] if error.code in _UNKNOWN else None, error.code)
         self._partitions.append(partition)
         records = self._slice(read, limit)
         return PartitionRead(
