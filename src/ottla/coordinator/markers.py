@@ -134,5 +134,10 @@ def _request(
 
 
 def _report_later(report: Report, partition: TopicPartition, done: asyncio.Future[None]) -> None:
-    error = done.exception()
-    report(partition, error.code if isinstance(error, KafkaError) else ErrorCode.NONE)
+    """Only a future that is done without an exception counts as written."""
+    error = asyncio.CancelledError() if done.cancelled() else done.exception()
+    if error is None:
+        code = ErrorCode.NONE
+    else:
+        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+    report(partition, code)

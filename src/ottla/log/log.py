@@ -277,6 +277,12 @@ class Log:
         self.epochs.assign(leader_epoch, offset)
         return offset
 
+    def repeats_last_marker(self, marker: EndTransactionMarker, transaction_version: int) -> bool:
+        """Whether this marker was appended already and nothing has followed that it could end. Raises KafkaError when
+        a newer coordinator or producer is known."""
+        self.producers.check_marker(marker, transaction_version)
+        return self.producers.repeats_last_marker(marker)
+
     def _write_control(self, batch: memoryview, header: BatchHeader) -> None:
         """Write a control batch of a leader's. Raises KafkaError when it cannot be understood."""
         try:
