@@ -171,7 +171,6 @@ def test_a_log_that_cannot_be_served_now_is_no_stray(tmp_path: Path) -> None:
 def test_many_new_partitions_are_made_little_by_little(tmp_path: Path) -> None:
     """Nobody is served while logs are made, so others get their turn in between."""
     host = Host(tmp_path)
-    host.replicas.on_unfinished = host.follow
     host.cluster.create_topic("clicks", 250)
     host.follow()
     assert (len(host.hosted()), host.replicas.all_hosted, host.replicas.unserved()) == (100, False, set())

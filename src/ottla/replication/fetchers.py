@@ -172,7 +172,8 @@ class LeaderFetcher:
             await asyncio.wait_for(self._changed.wait(), _BACKOFF_SECONDS if self._partitions else None)
 
     def _wanted(self) -> dict[TopicPartition, _Asked]:
-        """To fetch is to say that all before is here, which nobody knows of a partition that is offline.
+        """What to fetch. A fetch tells the leader that everything before its offset is here, so a partition that is
+        offline, or must sync first, is left out.
 
         This is done for each fetch and for every partition, so it takes as few steps as it can for those of which
         there is nothing new to say: their entry is the very one that the session knows.
@@ -182,7 +183,7 @@ class LeaderFetcher:
         asked, resting, caught_up = self._asked, self._resting, self._caught_up
         wanted = {}
         for key, partition in self._partitions.items():
-            if key in resting or partition.is_offline or (key not in caught_up and self._is_held_up(partition)):
+            if key in resting or not partition.can_fetch or (key not in caught_up and self._is_held_up(partition)):
                 continue
             known = asked.get(key)
             if known is None or known.is_out_of_date(partition):

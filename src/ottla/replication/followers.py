@@ -57,6 +57,10 @@ class Followers:
         """The store is asked to list others. An earlier question may have been heard, so whom it named counts too."""
         self.proposed = in_sync if self.proposed is None else in_sync | self.proposed
 
+    @property
+    def count(self) -> int:
+        return len(self._followers)
+
     def __contains__(self, replica: int) -> bool:
         return replica in self._followers
 
@@ -64,9 +68,11 @@ class Followers:
         self._followers[replica].fetches(offset, leader_end, now)
         self._followers[replica].log_start_offset = log_start_offset
 
-    def stays(self, replica: int, offset: int, now: float) -> bool:
-        """Whether a follower that is in sync and fetches from the leader's end has fetched from there before, so that
-        there is nothing to learn from it but that it lives."""
+    def renew_if_caught_up(self, replica: int, offset: int, now: float) -> bool:
+        """If an in-sync follower fetches from the leader's end for the second time, note only that it is alive.
+
+        Returns whether that is so. Otherwise nothing changes, and `fetches` must be called.
+        """
         follower = self._followers.get(replica)
         if follower is None or replica not in self.in_sync or follower.leader_end_at_last_fetch != offset:
             return False
@@ -85,10 +91,15 @@ class Followers:
         follower = self._followers[replica]
         return follower.end_offset, follower.caught_up_at, replica
 
-    def limit(self, leader_end: int) -> int:
-        """Up to where all have everything that may have to count: those in sync, and those who will be, perhaps."""
-        counted = self.in_sync if self.proposed is None else self.in_sync | self.proposed
-        return min((self._followers[it].end_offset for it in counted), default=leader_end)
+    def committed_offset(self, leader_end: int) -> int:
+        """The highest offset that the leader and every current and pending ISR member have."""
+        committed = leader_end
+        followers = self._followers
+        for replica in self.in_sync if self.proposed is None else self.in_sync | self.proposed:
+            end = followers[replica].end_offset
+            if end < committed:
+                committed = end
+        return committed
 
     def wanted(self, leader_end: int, needed_end: int, now: float, max_lag: float) -> frozenset[int]:
         """Who should be in sync. To join, a follower must have everything up to `needed_end`: what is committed, and

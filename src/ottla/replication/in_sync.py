@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ottla.errors import KafkaError
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ottla.env.clock import Clock, Timer
     from ottla.replication.followers import Followers
     from ottla.replication.partition import Partition
-    from ottla.replication.replicas import Replicas
 
 logger = logging.getLogger("ottla.replicas")
 
@@ -27,10 +26,7 @@ Raises KafkaError, after which nobody knows what the store lists."""
 class InSyncReplicas:
     """Followers join when they have caught up, and are let go when they have not for `replica.lag.time.max.ms`."""
 
-    def __init__(
-        self, replicas: Replicas, clock: Clock, config: Callable[[], BrokerConfig], alter_isr: AlterIsr
-    ) -> None:
-        self._replicas = replicas
+    def __init__(self, clock: Clock, config: Callable[[], BrokerConfig], alter_isr: AlterIsr) -> None:
         self._clock = clock
         self._config = config
         self._alter_isr = alter_isr
@@ -38,9 +34,9 @@ class InSyncReplicas:
         self._asking: set[asyncio.Task[None]] = set()
         self._open: set[Partition] = set()
 
-    def start(self) -> None:
-        self._replicas.on_caught_up = self.review
-        self._schedule()
+    def start(self, partitions: Iterable[Partition]) -> None:
+        """Review these partitions from time to time; they may become others."""
+        self._schedule(partitions)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -48,21 +44,24 @@ class InSyncReplicas:
         for task in self._asking:
             task.cancel()
 
-    def _schedule(self) -> None:
-        self._timer = self._clock.call_later(self._max_lag / 2, self._review_all)
+    def _schedule(self, partitions: Iterable[Partition]) -> None:
+        self._timer = self._clock.call_later(self._max_lag / 2, self._review_all, partitions)
 
     @property
     def _max_lag(self) -> float:
         return self._config().integer("replica.lag.time.max.ms") / 1000
 
-    def _review_all(self) -> None:
-        for partition in self._replicas:
+    def _review_all(self, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
             self.review(partition)
-        self._schedule()
+        self._schedule(partitions)
 
     def review(self, partition: Partition) -> None:
-        """Ask the store to list who is in sync, if that is not what it lists. A question whose answer got lost is
-        asked again: the second one is refused if the first was heard."""
+        """Have the store list the followers that are in sync, if it lists others.
+
+        If the reply to an ISR change was lost, the change is sent again; compare-and-set refuses the second one if the
+        first was applied.
+        """
         followers = partition.followers
         if followers is None or partition in self._open:
             return

@@ -29,7 +29,18 @@ _NEW_LOGS_AT_ONCE = 100
 
 
 class Replicas:
-    def __init__(self, broker_id: int, directories: list[LogDirectory], clock: Clock, background: Background) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        directories: list[LogDirectory],
+        clock: Clock,
+        background: Background,
+        *,
+        on_unfinished: Callable[[], None] = lambda: None,
+        on_caught_up: Callable[[Partition], None] = lambda _: None,
+    ) -> None:
+        """`on_unfinished` is called when `apply` must be called again, because there are more logs to create;
+        `on_caught_up` when a follower that is not in sync has fetched enough to join."""
         self.directories = directories
         self._broker_id = broker_id
         self._clock = clock
@@ -47,10 +58,8 @@ class Replicas:
         self._created = 0
         """New logs since the image was shown."""
         self._unfinished = False
-        self.on_unfinished: Callable[[], None] = lambda: None
-        """Called when the image should be shown again, because there is more of it to be made."""
-        self.on_caught_up: Callable[[Partition], None] = lambda _: None
-        """Called when a follower that is not in sync could be."""
+        self._on_unfinished = on_unfinished
+        self._on_caught_up = on_caught_up
         self.preferred_directories: dict[TopicPartition, LogDirectory] = {}
         """Where partitions that are not here yet shall be created."""
         self._high_watermarks: dict[TopicPartition, int] = {}
@@ -129,7 +138,7 @@ class Replicas:
                 self._apply_topic(*wanted, config)
         self._starting = False
         if self._unfinished:
-            self._clock.call_later(0.0, self.on_unfinished)
+            self._clock.call_later(0.0, self._on_unfinished)
 
     def _apply_topic(self, topic: TopicState, overrides: Mapping[str, str], config: BrokerConfig) -> None:
         """A topic that cannot be served is tried again later, and is not in the way of the others."""
@@ -167,11 +176,15 @@ class Replicas:
     def _host(self, topic: TopicState, state: PartitionState, config: TopicConfig) -> Partition:
         key = TopicPartition(topic.name, state.partition)
         log = self._open_log(key, topic, config)
-        partition = Partition(
-            topic.topic_id, log, config, self._clock, self._background, self._high_watermarks.get(key, 0)
+        return Partition(
+            topic.topic_id,
+            log,
+            config,
+            self._clock,
+            self._background,
+            self._high_watermarks.get(key, 0),
+            self._on_caught_up,
         )
-        partition.on_caught_up = lambda caught_up: self.on_caught_up(caught_up)
-        return partition
 
     def _give_role(self, partition: Partition, state: PartitionState) -> None:
         """Lead or follow, as the cluster wants it."""
