@@ -128,8 +128,8 @@ def test_a_log_that_is_missing_at_the_start_is_reported(tmp_path: Path, caplog: 
     again = Host(tmp_path, cluster=host.cluster)
     again.follow()
     again.create_topic("views")
-    assert [record.getMessage() for record in caplog.records if "begins empty" in record.getMessage()] == [
-        "clicks-1 has no log in any of the log directories; it begins empty"
+    assert [record.getMessage() for record in caplog.records if "an empty one" in record.getMessage()] == [
+        "clicks-1 has no log in any of the log directories; starting with an empty one"
     ]
 
 
@@ -192,7 +192,7 @@ def test_a_topic_that_the_disk_refuses_is_tried_again(tmp_path: Path, caplog: py
     host.cluster.create_topic("orders")
     host.follow()
     assert sorted(host.hosted()) == ["clicks-0", "orders-0"]
-    assert "clicks cannot be served, which is tried again: [Errno 5]" in caplog.text
+    assert "clicks cannot be served, will retry: [Errno 5]" in caplog.text
     assert (host.replicas.all_hosted, host.replicas.unserved()) == (False, {TopicPartition("clicks", 1)})
     with expect(ErrorCode.KAFKA_STORAGE_ERROR):
         host.replicas.leader_of("clicks", 1)
