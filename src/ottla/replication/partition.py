@@ -58,6 +58,7 @@ class Partition(Replica):
         clock: Clock,
         background: Background,
         high_watermark: int = 0,
+        *,
         on_caught_up: Callable[[Partition], None] = lambda _: None,
     ) -> None:
         """`on_caught_up` is called when a follower that is not in sync has fetched enough to join."""

@@ -183,7 +183,7 @@ class Replicas:
             self._clock,
             self._background,
             self._high_watermarks.get(key, 0),
-            self._on_caught_up,
+            on_caught_up=self._on_caught_up,
         )
 
     def _give_role(self, partition: Partition, state: PartitionState) -> None:
