@@ -119,5 +119,25 @@ async def test_a_follower_that_begins_anew_may_fetch(tmp_path: Path) -> None:
     """With flush.messages=1 it syncs before it fetches, but there is nothing to sync."""
     pair = Pair(tmp_path, {"flush.messages": "1"})
     pair.follower.partition.restart_at(100)
-    assert pair.follower.partition.can_fetch
+    assert pair.follower.partition.ready_to_fetch()
     assert position(pair.follower.partition) == Position(100, -1, 100)
+
+
+@on_loop
+async def test_a_truncation_that_fails_does_not_keep_a_follower_from_fetching(tmp_path: Path) -> None:
+    """With flush.messages=1 it fetches when everything is synced. The truncation has lowered the recovery point."""
+    pair = Pair(tmp_path, {"flush.messages": "1"})
+    follower = pair.follower.partition
+    follower.lead(2)
+    follower.append(batch(b"a"))
+    follower.append(batch(b"b"))
+    await settle()
+    follower.follow(3)
+    pair.follower.disk.break_("replace_bytes", "checkpoint")
+    with pytest.raises(OSError, match="Input/output error"):
+        follower.truncate_to(1)
+    pair.follower.disk.repair()
+    assert (follower.log.end_offset, follower.log.recovery_point) == (2, 1)
+    assert not follower.ready_to_fetch()
+    await settle()
+    assert follower.ready_to_fetch()

@@ -434,10 +434,10 @@ async def test_after_a_crash_a_follower_syncs_before_it_fetches(tmp_path: Path) 
     background = ManualBackground(held=True)
     partition = Partition(TOPIC_ID, reopened, settings(SYNC_EACH), world.clock, background)
     partition.follow(1)
-    assert not partition.can_fetch
+    assert not partition.ready_to_fetch()
     await settle()
     await background.finish_all()
-    assert partition.can_fetch
+    assert partition.ready_to_fetch()
 
 
 # flush.before.visible
@@ -493,9 +493,9 @@ async def test_a_follower_syncs_each_fetch_before_the_next(tmp_path: Path) -> No
     stored = world.partition.append_from_leader(data, [header for _, header in iter_headers(data)], 0)
     await settle()
     assert stored is not None
-    assert (stored.done(), world.partition.can_fetch) == (False, False)
+    assert (stored.done(), world.partition.ready_to_fetch()) == (False, False)
     await world.background.finish_all()
-    assert (stored.done(), world.partition.can_fetch) == (True, True)
+    assert (stored.done(), world.partition.ready_to_fetch()) == (True, True)
 
 
 @on_loop

@@ -37,6 +37,7 @@ class Durability:
         "_log",
         "_on_failed",
         "_on_synced",
+        "_retry_timer",
         "_stopped",
         "synced_end",
     )
@@ -56,6 +57,7 @@ class Durability:
         self._on_failed = on_failed
         self._group_commit: GroupCommit | None = None
         self._flush_timer: Timer | None = None
+        self._retry_timer: Timer | None = None
         self._stopped = False
         self.synced_end = log.recovery_point
         """Everything before this offset is on disk."""
@@ -83,8 +85,8 @@ class Durability:
         return False
 
     def start_sync(self) -> None:
-        """Bring to disk what was appended so far, in the background."""
-        if self._stopped:
+        """Bring to disk what was appended so far, in the background. While the disk has no room, the retry does it."""
+        if self._stopped or self._retry_timer is not None:
             return
         if self._group_commit is None:
             self._group_commit = GroupCommit(self._log, self._background, self._synced, self._failed)
@@ -104,8 +106,9 @@ class Durability:
     def stop(self) -> None:
         """Start no more syncs."""
         self._stopped = True
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
+        for timer in (self._flush_timer, self._retry_timer):
+            if timer is not None:
+                timer.cancel()
         if self._group_commit is not None:
             self._group_commit.stop()
 
@@ -126,7 +129,11 @@ class Durability:
     def _failed(self, error: BaseException) -> None:
         if isinstance(error, NoRoomError):
             logger.error("%s: %s; what was appended is synced when there is room again", self._log, error)
-            self._clock.call_later(_SYNC_AGAIN_SECONDS, self.start_sync)
+            self._retry_timer = self._clock.call_later(_SYNC_AGAIN_SECONDS, self._retry)
             return
         self.stop()
         self._on_failed(error)
+
+    def _retry(self) -> None:
+        self._retry_timer = None
+        self.start_sync()

@@ -184,7 +184,11 @@ class LeaderFetcher:
         asked, resting, caught_up = self._asked, self._resting, self._caught_up
         wanted = {}
         for key, partition in self._partitions.items():
-            if key in resting or not partition.can_fetch or (key not in caught_up and self._is_held_up(partition)):
+            if (
+                key in resting
+                or not partition.ready_to_fetch()
+                or (key not in caught_up and self._is_held_up(partition))
+            ):
                 continue
             known = asked.get(key)
             if known is None or known.is_out_of_date(partition):

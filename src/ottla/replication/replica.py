@@ -136,12 +136,17 @@ class Replica(Leadership):
 
     # Following
 
-    @property
-    def can_fetch(self) -> bool:
-        """Whether this follower may fetch, which tells the leader that it has everything up to the end of its log."""
+    def ready_to_fetch(self) -> bool:
+        """Whether this follower may fetch, which tells the leader that it has everything up to the end of its log.
+
+        Starts the sync that is missing: after a truncation that failed half-way, nothing else would.
+        """
         if self._offline:
             return False
-        return not self.config.syncs_before_visible or self.log.unflushed_messages <= 0
+        if not self.config.syncs_before_visible or self.log.unflushed_messages <= 0:
+            return True
+        self.start_sync()
+        return False
 
     def append_from_leader(
         self, batches: memoryview, headers: Sequence[BatchHeader], high_watermark: int
