@@ -9,6 +9,9 @@ _HERE = Path(__file__).parent
 KEYS: dict[str, dict[str, dict[str, Any]]] = json.loads((_HERE / "kafka-4.3.1-keys.json").read_text())
 """By resource and name: the facts of Kafka's own table."""
 
+OTTLA_ONLY_TOPIC = frozenset({"flush.before.visible"})
+"""Topic keys that Apache Kafka does not have."""
+
 FIXED_AT_START = frozenset({"listeners", "listener.security.protocol.map"})
 """Kafka opens and closes listeners while it runs; Ottla refuses the change instead of storing it without effect."""
 

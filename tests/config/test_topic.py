@@ -12,7 +12,14 @@ from ottla.config.topic import (
     validate_topic_overrides,
 )
 
-DERIVED = {"compacted", "log_append_time", "largest_batch", "takes_batches_as_they_are"}
+DERIVED = {
+    "compacted",
+    "largest_batch",
+    "log_append_time",
+    "never_syncs",
+    "syncs_before_visible",
+    "takes_batches_as_they_are",
+}
 
 
 def test_every_topic_key_is_an_attribute() -> None:

@@ -70,13 +70,13 @@ async def test_nobody_is_answered_before_all_that_may_be_committed_is_known_to_b
     world = PartitionWorld(tmp_path)
     world.partition.append(batch(b"committed", key=b"k"))
     lead_with_followers(world, 1)
-    world.partition.append(batch(b"perhaps", key=b"k"), within=None)
+    world.partition.append(batch(b"perhaps", key=b"k"), replication_timeout=None)
     lead_with_followers(world, 2)
     shard = new_shard(world)
     loading = asyncio.ensure_future(shard.load())
     await settle()
     assert (shard.loaded, shard.core.replayed) == (False, [b"committed", b"perhaps"])
-    world.partition.append(batch(b"meanwhile", key=b"k"), within=None)
+    world.partition.append(batch(b"meanwhile", key=b"k"), replication_timeout=None)
     world.partition.read_as_follower(2, 2, 1 << 20, 1)
     await settle()
     assert not shard.loaded
@@ -84,6 +84,21 @@ async def test_nobody_is_answered_before_all_that_may_be_committed_is_known_to_b
     await loading
     assert shard.loaded
     assert shard.core.loaded_with == [b"committed", b"perhaps", b"meanwhile"]
+
+
+@on_loop
+async def test_below_min_isr_a_coordinator_loads_what_the_in_sync_replicas_have(tmp_path: Path) -> None:
+    """The high watermark stands still then, but no other replica can become the leader, so nothing is lost."""
+    world = PartitionWorld(tmp_path, {"min.insync.replicas": "2"})
+    lead_with_followers(world, 1)
+    world.partition.append(batch(b"a", key=b"k"), replication_timeout=None)
+    shard = new_shard(world)
+    loading = asyncio.ensure_future(shard.load())
+    await settle()
+    assert not shard.loaded
+    world.partition.update_replicas((2,), ())
+    await loading
+    assert (shard.loaded, shard.core.loaded_with, world.partition.high_watermark) == (True, [b"a"], 0)
 
 
 @on_loop

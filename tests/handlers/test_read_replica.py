@@ -139,7 +139,7 @@ async def test_offsets_are_listed_by_leaders_only(tmp_path: Path) -> None:
         for broker_id, code in ((1, ErrorCode.NONE), (2, ErrorCode.NOT_LEADER_OR_FOLLOWER)):
             assert (await _latest(cluster, broker_id, 11))[0] is code
         leader = cluster.running[1].broker.replicas.leader_of("t", 0)
-        leader.high_watermark, leader._epoch_start = 3, 5
+        leader.high_watermark, leader.epoch_start = 3, 5
         assert await _latest(cluster, 1, 11) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
         assert await _latest(cluster, 1, 4) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
         assert await _latest(cluster, 1, 11, replica_id=2) == (ErrorCode.NONE, 5)

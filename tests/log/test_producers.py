@@ -214,7 +214,7 @@ def test_a_transaction_begins_with_its_first_batch_and_ends_with_a_marker() -> N
     assert producers.check_in_transaction(transactional(2), None, False) is None
     append(producers, transactional(2), 12)
     (producer,) = producers.active()
-    assert (producer.transaction_start, producers.transactions.first_unstable) == (10, 10)
+    assert (producer.transaction_start, producers.transactions.first_unstable()) == (10, 10)
     producers.end_transaction(marker(coordinator_epoch=3), 13, NOW_MS + 5)
     assert (producer.transaction_start, producer.coordinator_epoch, producer.last_timestamp) == (-1, 3, NOW_MS + 5)
     assert producer.next_sequence == 3
@@ -362,7 +362,7 @@ def test_a_producer_whose_transaction_is_open_does_not_expire() -> None:
     later = NOW_MS + 10 * DAY_MS
     assert producers.expire(later) == 0
     producers.replace(producers.active(), later)
-    assert producers.transactions.first_unstable == 10
+    assert producers.transactions.first_unstable() == 10
     producers.end_transaction(marker(), 11, NOW_MS)
     assert producers.expire(later) == 1
 
@@ -380,7 +380,7 @@ def test_recalled_batches_leave_transactions_alone() -> None:
     told.recall([*items, header(-1)._replace(attributes=0x30, base_offset=13)])
     assert check(told, transactional(0)) == (0, 10, 0, NOW_MS)
     assert (producer.transaction_start, producer.coordinator_epoch) == (10, 4)
-    assert told.transactions.first_unstable == 10
+    assert told.transactions.first_unstable() == 10
 
 
 def test_batches_before_a_new_epoch_are_not_recalled() -> None:

@@ -7,18 +7,18 @@ from ottla.log.transactions import OpenTransactions
 def test_nothing_is_unstable_at_first() -> None:
     transactions = OpenTransactions()
     assert not transactions
-    assert transactions.first_unstable is None
+    assert transactions.first_unstable() is None
 
 
 def test_a_transaction_is_unstable_until_its_marker_is_replicated() -> None:
     transactions = OpenTransactions()
     transactions.begin(10, 1)
-    assert transactions.first_unstable == 10
+    assert transactions.first_unstable() == 10
     transactions.end(10, 14)
     transactions.replicated(14)
-    assert transactions.first_unstable == 10
+    assert transactions.first_unstable() == 10
     transactions.replicated(15)
-    assert transactions.first_unstable is None
+    assert transactions.first_unstable() is None
     assert not transactions
 
 
@@ -28,7 +28,7 @@ def test_the_first_of_those_that_are_open_counts() -> None:
     transactions.begin(12, 2)
     transactions.end(10, 14)
     transactions.replicated(15)
-    assert transactions.first_unstable == 12
+    assert transactions.first_unstable() == 12
 
 
 def test_what_is_stable_after_a_marker() -> None:
@@ -54,6 +54,7 @@ def test_against_a_list_of_all_transactions(steps: list[tuple[int, int]]) -> Non
             begun[producer_id] = offset
             transactions.begin(offset, producer_id)
         high_watermark = max(high_watermark, offset + 1 - lag)
-        transactions.replicated(high_watermark)
         unstable = [*begun.values(), *(first for first, last in ended if last >= high_watermark)]
-        assert transactions.first_unstable == min(unstable, default=None)
+        assert transactions.first_unstable(high_watermark) == min(unstable, default=None)
+        transactions.replicated(high_watermark)
+        assert transactions.first_unstable() == min(unstable, default=None)

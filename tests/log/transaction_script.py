@@ -114,7 +114,7 @@ class OurLog:
     def state(self) -> str:
         log = self.log
         stable = log.last_stable_offset(self.high_watermark)
-        unstable = log.first_unstable_offset
+        unstable = log.first_unstable_offset(self.high_watermark)
         aborted = ",".join(
             f"{entry.producer_id}:{entry.first_offset}-{entry.last_offset}/{entry.last_stable_offset}"
             for entry in log.aborted_transactions(log.log_start_offset, stable)

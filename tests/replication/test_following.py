@@ -42,8 +42,8 @@ def records_of(answer: PartitionData) -> bytes:
 @on_loop
 async def test_bytes_stay_as_they_are(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
-    pair.leader.partition.append(batch(b"a", b"b"), within=None)
-    pair.leader.partition.append(batch(b"c"), within=None)
+    pair.leader.partition.append(batch(b"a", b"b"), replication_timeout=None)
+    pair.leader.partition.append(batch(b"c"), replication_timeout=None)
     answer = pair.ask()
     assert take_over(pair.follower.partition, answer) is None
     read = pair.follower.partition.read_everything(0, 1 << 20)
@@ -58,8 +58,8 @@ async def test_bytes_stay_as_they_are(tmp_path: Path) -> None:
 @on_loop
 async def test_half_a_batch_is_left_for_the_next_fetch(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
-    pair.leader.partition.append(batch(b"a"), within=None)
-    pair.leader.partition.append(batch(b"b"), within=None)
+    pair.leader.partition.append(batch(b"a"), replication_timeout=None)
+    pair.leader.partition.append(batch(b"b"), replication_timeout=None)
     answer = pair.ask()
     answer.records = records_of(answer)[:-1]
     take_over(pair.follower.partition, answer)
@@ -69,7 +69,7 @@ async def test_half_a_batch_is_left_for_the_next_fetch(tmp_path: Path) -> None:
 @on_loop
 async def test_a_damaged_batch_is_refused(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
-    pair.leader.partition.append(batch(b"a"), within=None)
+    pair.leader.partition.append(batch(b"a"), replication_timeout=None)
     answer = pair.ask()
     damaged = bytearray(records_of(answer))
     damaged[-1] ^= 1
@@ -82,12 +82,12 @@ async def test_a_damaged_batch_is_refused(tmp_path: Path) -> None:
 @on_loop
 async def test_a_log_that_went_another_way_is_cut_where_both_agree(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
-    pair.leader.partition.append(batch(b"both"), within=None)
+    pair.leader.partition.append(batch(b"both"), replication_timeout=None)
     take_over(pair.follower.partition, pair.ask())
     pair.follower.partition.lead(2)
-    pair.follower.partition.append(batch(b"only here"), within=None)
+    pair.follower.partition.append(batch(b"only here"), replication_timeout=None)
     pair.leader.partition.lead(3, Followers((2,), (2,), 0.0))
-    pair.leader.partition.append(batch(b"x"), within=None)
+    pair.leader.partition.append(batch(b"x"), replication_timeout=None)
     pair.follower.partition.follow(3)
     for _ in range(3):
         take_over(pair.follower.partition, pair.ask())
@@ -103,7 +103,7 @@ async def test_what_must_be_synced_is_not_reported_before(
     tmp_path: Path, overrides: dict[str, str], waits: bool
 ) -> None:
     pair = Pair(tmp_path, overrides, held=True)
-    pair.leader.partition.append(batch(b"a"), within=None)
+    pair.leader.partition.append(batch(b"a"), replication_timeout=None)
     wait = take_over(pair.follower.partition, pair.ask())
     assert (wait is not None) is waits
     if wait is not None:
@@ -112,3 +112,32 @@ async def test_what_must_be_synced_is_not_reported_before(
         await pair.follower.background.finish_all()
         assert wait.done()
         assert pair.follower.disk.syncs[".log"] == 1
+
+
+@on_loop
+async def test_a_follower_that_begins_anew_may_fetch(tmp_path: Path) -> None:
+    """With flush.messages=1 it syncs before it fetches, but there is nothing to sync."""
+    pair = Pair(tmp_path, {"flush.messages": "1"})
+    pair.follower.partition.restart_at(100)
+    assert pair.follower.partition.ready_to_fetch()
+    assert position(pair.follower.partition) == Position(100, -1, 100)
+
+
+@on_loop
+async def test_a_truncation_that_fails_does_not_keep_a_follower_from_fetching(tmp_path: Path) -> None:
+    """With flush.messages=1 it fetches when everything is synced. The truncation has lowered the recovery point."""
+    pair = Pair(tmp_path, {"flush.messages": "1"})
+    follower = pair.follower.partition
+    follower.lead(2)
+    follower.append(batch(b"a"))
+    follower.append(batch(b"b"))
+    await settle()
+    follower.follow(3)
+    pair.follower.disk.break_("replace_bytes", "checkpoint")
+    with pytest.raises(OSError, match="Input/output error"):
+        follower.truncate_to(1)
+    pair.follower.disk.repair()
+    assert (follower.log.end_offset, follower.log.recovery_point) == (2, 1)
+    assert not follower.ready_to_fetch()
+    await settle()
+    assert follower.ready_to_fetch()

@@ -9,7 +9,6 @@ from ottla.records.header import iter_headers
 from ottla.replication.followers import Followers
 from ottla.replication.in_sync import InSyncReplicas
 from ottla.replication.partition import Partition
-from ottla.replication.replicas import Replicas
 from tests.replication.world import PartitionWorld, batch, on_loop, settle
 
 
@@ -26,8 +25,7 @@ class Asking:
     def __init__(self, world: PartitionWorld, answer: Callable[[], None] = lambda: None) -> None:
         self.asked: list[frozenset[int]] = []
         self._answer = answer
-        replicas = Replicas(1, [world.directory], world.clock, world.background)
-        self.in_sync = InSyncReplicas(replicas, world.clock, BrokerConfig, self._alter)
+        self.in_sync = InSyncReplicas(world.clock, BrokerConfig, self._alter)
 
     async def _alter(self, partition: Partition, followers: frozenset[int]) -> None:
         self.asked.append(followers)

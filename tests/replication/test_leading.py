@@ -1,13 +1,16 @@
 """A leader among followers: when is something committed, who counts as in sync, what does a new leader know?"""
 
 import asyncio
+import tracemalloc
 from pathlib import Path
 
 from ottla.errors import ErrorCode
 from ottla.log.epochs import EpochStart
 from ottla.log.log import LogRead
+from ottla.records.control import EndTransactionMarker
 from ottla.replication.followers import Followers
-from tests.replication.world import PartitionWorld, batch, expect, on_loop, values, visible
+from ottla.replication.waiting import DataWaiter
+from tests.replication.world import PartitionWorld, batch, expect, on_loop, settle, values, visible
 
 MAX_LAG = 30.0
 
@@ -113,7 +116,7 @@ async def test_a_follower_is_in_sync_as_long_as_it_was_at_the_end_of_late(tmp_pa
     world = LeaderWorld(tmp_path)
     for step in range(10):
         world.fetch(2, step)
-        world.partition.append(batch(b"a"), within=None)
+        world.partition.append(batch(b"a"), replication_timeout=None)
         world.clock.advance(MAX_LAG / 2)
     assert world.wanted() == {2}, "2 always had what was there at its last fetch; 3 never fetched"
     world.fetch(2, 9)
@@ -144,26 +147,147 @@ async def test_a_new_leader_learns_what_is_committed(tmp_path: Path) -> None:
 
 
 @on_loop
-async def test_too_few_in_sync_refuse_before_or_after_the_append(tmp_path: Path) -> None:
+async def test_too_few_in_sync_refuse_the_append(tmp_path: Path) -> None:
     world = LeaderWorld(tmp_path, {"min.insync.replicas": "2"})
-    appended = world.partition.append(batch(b"a"))
-    assert appended.wait is not None
-    reader = asyncio.ensure_future(world.partition.committed(1))
-    await asyncio.sleep(0)
     world.partition.update_replicas((2, 3), ())
-    with expect(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND):
-        await appended.wait
-    await reader  # Committed it is, however few they are.
     with expect(ErrorCode.NOT_ENOUGH_REPLICAS):
-        world.partition.append(batch(b"b"))
-    assert world.partition.append(batch(b"c"), within=None).wait is None, "acks=1 asks for no more than the leader"
+        world.partition.append(batch(b"a"))
+    assert world.log.end_offset == 0
+    acks_1 = world.partition.append(batch(b"b"), replication_timeout=None)
+    assert acks_1.wait is None, "acks=1 asks for no more than the leader"
 
 
 @on_loop
-async def test_patience_ends(tmp_path: Path) -> None:
+async def test_the_high_watermark_stands_still_below_min_isr(tmp_path: Path) -> None:
+    """As in Apache Kafka 4 (KIP-966, `Partition.maybeIncrementLeaderHW`)."""
+    world = LeaderWorld(tmp_path, {"min.insync.replicas": "2"})
+    appended = world.partition.append(batch(b"a"))
+    world.partition.update_replicas((2, 3), ())
+    world.partition.append(batch(b"b"), replication_timeout=None)
+    world.fetch(2, 2)
+    assert not done(appended.wait)
+    assert (world.partition.high_watermark, visible(world.partition)) == (0, [])
+    assert world.partition.in_sync_end == 2
+    await world.partition.committed(2)  # A coordinator can load: no other replica can become the leader.
+    world.partition.update_replicas((2, 3), (2,))
+    assert done(appended.wait)
+    assert values(visible(world.partition)) == [b"a", b"b"]
+
+
+@on_loop
+async def test_below_min_isr_an_append_waits_until_its_time_is_over(tmp_path: Path) -> None:
+    world = LeaderWorld(tmp_path, {"min.insync.replicas": "2"})
+    appended = world.partition.append(batch(b"a"), replication_timeout=1.0)
+    world.partition.update_replicas((2, 3), ())
+    world.clock.advance(1.5)
+    assert appended.wait is not None
+    with expect(ErrorCode.REQUEST_TIMED_OUT):
+        await appended.wait
+
+
+@on_loop
+async def test_a_lower_min_isr_moves_the_high_watermark(tmp_path: Path) -> None:
+    world = LeaderWorld(tmp_path, {"min.insync.replicas": "2"})
+    world.partition.update_replicas((2, 3), ())
+    world.partition.append(batch(b"a"), replication_timeout=None)
+    assert world.partition.high_watermark == 0
+    world.configure(min_insync_replicas="1")
+    assert world.partition.high_watermark == 1
+
+
+@on_loop
+async def test_min_isr_never_asks_for_more_replicas_than_there_are(tmp_path: Path) -> None:
+    """Apache Kafka: `Partition.effectiveMinIsr`."""
+    world = LeaderWorld(tmp_path, {"min.insync.replicas": "5"})
+    appended = world.partition.append(batch(b"a"))
+    for follower in (2, 3):
+        world.fetch(follower, 1)
+    assert done(appended.wait)
+    assert values(visible(world.partition)) == [b"a"]
+    world.partition.update_replicas((2, 3), (2,))
+    with expect(ErrorCode.NOT_ENOUGH_REPLICAS):
+        world.partition.append(batch(b"b"))
+
+
+@on_loop
+async def test_appends_that_nobody_waits_for_take_no_memory_while_a_follower_stalls(tmp_path: Path) -> None:
     world = LeaderWorld(tmp_path)
-    short = world.partition.append(batch(b"a"), within=1.0)
-    long = world.partition.append(batch(b"b"), within=3.0)
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            world.partition.append(batch(b"a"), replication_timeout=None)
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(5000):
+            world.partition.append(batch(b"a"), replication_timeout=None)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert world.partition.high_watermark == 0
+    assert after - before < 100_000
+
+
+@on_loop
+async def test_a_fetch_is_woken_by_the_bytes_that_become_readable(tmp_path: Path) -> None:
+    world = LeaderWorld(tmp_path)
+    for _ in range(4):
+        world.partition.append(batch(bytes(100)), replication_timeout=None)
+    size = world.partition.read_everything(0, 1).size
+    woken = asyncio.Event()
+    DataWaiter(world.clock, [world.partition.waiters], 3 * size, 60, woken.set)
+    for end in (1, 2, 3):
+        await settle()
+        assert not woken.is_set()
+        for follower in (2, 3):
+            world.fetch(follower, end)
+    await settle()
+    assert woken.is_set()
+
+
+# Transaction markers
+
+
+def end_of_transaction(world: LeaderWorld, *, committed: bool = True) -> asyncio.Future[None] | None:
+    return world.partition.append_marker(EndTransactionMarker(7, 1, 0, committed), 2)
+
+
+@on_loop
+async def test_too_few_in_sync_refuse_a_marker(tmp_path: Path) -> None:
+    world = LeaderWorld(tmp_path, {"min.insync.replicas": "2"})
+    world.partition.update_replicas((2, 3), ())
+    for _ in range(3):
+        with expect(ErrorCode.NOT_ENOUGH_REPLICAS):
+            end_of_transaction(world)
+    assert world.log.end_offset == 0
+    world.partition.update_replicas((2, 3), (2,))
+    wait = end_of_transaction(world)
+    assert not done(wait)
+    world.fetch(2, 1)
+    assert done(wait)
+
+
+@on_loop
+async def test_a_marker_that_comes_again_waits_for_the_first(tmp_path: Path) -> None:
+    """The coordinator did not hear in time that the first was written, or whether."""
+    world = LeaderWorld(tmp_path)
+    first = end_of_transaction(world)
+    assert first is not None
+    world.clock.advance(60.0)
+    with expect(ErrorCode.REQUEST_TIMED_OUT):
+        await first
+    again = end_of_transaction(world)
+    assert (world.log.end_offset, done(again)) == (1, False)
+    for follower in (2, 3):
+        world.fetch(follower, 1)
+    assert done(again)
+    assert end_of_transaction(world) is None
+    assert world.log.end_offset == 1
+
+
+@on_loop
+async def test_appends_that_wait_too_long_time_out(tmp_path: Path) -> None:
+    world = LeaderWorld(tmp_path)
+    short = world.partition.append(batch(b"a"), replication_timeout=1.0)
+    long = world.partition.append(batch(b"b"), replication_timeout=3.0)
     assert short.wait is not None
     world.clock.advance(1.5)
     with expect(ErrorCode.REQUEST_TIMED_OUT):
@@ -200,13 +324,13 @@ async def test_a_log_that_went_another_way_is_told_where(tmp_path: Path) -> None
 async def test_a_follower_that_waits_at_the_end_is_in_sync(tmp_path: Path) -> None:
     """Though its fetches take the fast path, on which nothing is read."""
     world = LeaderWorld(tmp_path)
-    world.partition.append(batch(b"a"), within=None)
+    world.partition.append(batch(b"a"), replication_timeout=None)
     for follower in (2, 3):
         world.fetch(follower, 1)
     for _ in range(4):
         world.clock.advance(MAX_LAG / 2)
         assert world.has_nothing_for(2, 1)
-    world.partition.append(batch(b"b"), within=None)
+    world.partition.append(batch(b"b"), replication_timeout=None)
     assert world.wanted() == {2}, "3 was not heard of for too long"
     assert not world.has_nothing_for(2, 1), "there is something to read"
 
@@ -214,7 +338,7 @@ async def test_a_follower_that_waits_at_the_end_is_in_sync(tmp_path: Path) -> No
 @on_loop
 async def test_who_has_news_takes_the_slow_way(tmp_path: Path) -> None:
     world = LeaderWorld(tmp_path)
-    world.partition.append(batch(b"a", b"b"), within=None)
+    world.partition.append(batch(b"a", b"b"), replication_timeout=None)
     assert not world.has_nothing_for(2, 2), "it has not said yet that it has come so far"
     world.fetch(2, 2)
     assert world.has_nothing_for(2, 2)

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.records.header import iter_headers
 from ottla.replication.partition import Appended, Partition
 from ottla.replication.waiting import DataWaiter
 from tests.manual_clock import NOW_MS
 from tests.replication.world import (
     TOPIC_ID,
+    ManualBackground,
     PartitionWorld,
     batch,
     expect,
@@ -24,6 +26,7 @@ from tests.replication.world import (
 )
 
 SYNC_EACH = {"flush.messages": "1"}
+SYNC_FIRST = {"flush.before.visible": "true"}
 
 
 def acknowledged(appended: Appended) -> bool:
@@ -400,6 +403,113 @@ async def test_after_a_restart_everything_that_is_left_is_committed(tmp_path: Pa
     assert partition.high_watermark == 2
     assert values(visible(partition)) == [b"a", b"b"]
     assert partition.append(batch(b"c")).base_offset == 2
+
+
+@on_loop
+async def test_after_a_crash_records_are_synced_before_they_show(tmp_path: Path) -> None:
+    """Also those that the killed process had shown, or had not: the checkpoints do not tell them apart."""
+    world = PartitionWorld(tmp_path, SYNC_EACH, held=True)
+    world.partition.append(batch(b"a", b"b"))
+    kill(world.directory)
+    directory = open_directory(tmp_path, world.disk, world.clock, SYNC_EACH)
+    reopened = directory.logs[world.partition.topic_partition]
+    background = ManualBackground(held=True)
+    partition = Partition(TOPIC_ID, reopened, settings(SYNC_EACH), world.clock, background, 2)
+    partition.lead(1)
+    assert (partition.high_watermark, visible(partition)) == (0, [])
+    await settle()
+    await background.finish_all()
+    assert (partition.high_watermark, values(visible(partition))) == (2, [b"a", b"b"])
+    assert reopened.recovery_point == 2
+
+
+@on_loop
+async def test_after_a_crash_a_follower_syncs_before_it_fetches(tmp_path: Path) -> None:
+    """A fetch tells the leader that everything before its offset is here, which must then survive a power loss."""
+    world = PartitionWorld(tmp_path, SYNC_EACH, held=True)
+    world.partition.append(batch(b"a"))
+    kill(world.directory)
+    directory = open_directory(tmp_path, world.disk, world.clock, SYNC_EACH)
+    reopened = directory.logs[world.partition.topic_partition]
+    background = ManualBackground(held=True)
+    partition = Partition(TOPIC_ID, reopened, settings(SYNC_EACH), world.clock, background)
+    partition.follow(1)
+    assert not partition.ready_to_fetch()
+    await settle()
+    await background.finish_all()
+    assert partition.ready_to_fetch()
+
+
+# flush.before.visible
+
+
+@on_loop
+async def test_records_show_when_enough_of_them_were_synced(tmp_path: Path) -> None:
+    world = PartitionWorld(tmp_path, {**SYNC_FIRST, "flush.messages": "3", "flush.ms": "60000"}, held=True)
+    first = world.partition.append(batch(b"1"), replication_timeout=None)
+    assert first.wait is None, "acks=1 waits for the leader's page cache only"
+    second = world.partition.append(batch(b"2"))
+    assert not acknowledged(second), "acks=all waits until the record shows"
+    await settle()
+    assert (world.background.waiting, visible(world.partition)) == (0, [])
+    third = world.partition.append(batch(b"3"), replication_timeout=None)
+    await settle()
+    assert (acknowledged(third), visible(world.partition)) == (False, [])
+    await world.background.finish_one()
+    assert (acknowledged(second), acknowledged(third)) == (True, True)
+    assert values(visible(world.partition)) == [b"1", b"2", b"3"]
+
+
+@on_loop
+async def test_records_show_when_flush_ms_is_over(tmp_path: Path) -> None:
+    world = PartitionWorld(tmp_path, {**SYNC_FIRST, "flush.ms": "1000"})
+    appended = world.partition.append(batch(b"a"))
+    woken = asyncio.Event()
+    DataWaiter(world.clock, [world.partition.waiters], 1, 60, woken.set)
+    world.clock.advance(0.9)
+    await settle()
+    assert (acknowledged(appended), visible(world.partition), woken.is_set()) == (False, [], False)
+    world.clock.advance(0.1)
+    await settle()
+    assert (acknowledged(appended), values(visible(world.partition)), woken.is_set()) == (True, [b"a"], True)
+
+
+@on_loop
+async def test_without_flush_ms_the_sync_starts_at_once(tmp_path: Path) -> None:
+    """Otherwise the last records would never show."""
+    world = PartitionWorld(tmp_path, {**SYNC_FIRST, "flush.messages": "3"}, held=True)
+    world.partition.append(batch(b"a"), replication_timeout=None)
+    await settle()
+    assert (world.background.waiting, visible(world.partition)) == (1, [])
+    await world.background.finish_all()
+    assert values(visible(world.partition)) == [b"a"]
+
+
+@on_loop
+async def test_a_follower_syncs_each_fetch_before_the_next(tmp_path: Path) -> None:
+    world = PartitionWorld(tmp_path, {**SYNC_FIRST, "flush.ms": "1000"}, held=True)
+    world.partition.follow(1)
+    data = batch(b"a")
+    stored = world.partition.append_from_leader(data, [header for _, header in iter_headers(data)], 0)
+    await settle()
+    assert stored is not None
+    assert (stored.done(), world.partition.ready_to_fetch()) == (False, False)
+    await world.background.finish_all()
+    assert (stored.done(), world.partition.ready_to_fetch()) == (True, True)
+
+
+@on_loop
+async def test_the_setting_holds_for_records_that_wait_already(tmp_path: Path) -> None:
+    world = PartitionWorld(tmp_path, {**SYNC_FIRST, "flush.ms": "60000"}, held=True)
+    world.partition.append(batch(b"a"), replication_timeout=None)
+    assert visible(world.partition) == []
+    world.configure(flush_ms="60000")
+    assert values(visible(world.partition)) == [b"a"]
+    world.configure(flush_messages="1")
+    assert values(visible(world.partition)) == [b"a"], "what was shown stays"
+    await settle()
+    assert world.background.waiting == 1, "and is synced now"
+    world.partition.close()
 
 
 # DeleteRecords

@@ -128,8 +128,8 @@ def test_a_log_that_is_missing_at_the_start_is_reported(tmp_path: Path, caplog: 
     again = Host(tmp_path, cluster=host.cluster)
     again.follow()
     again.create_topic("views")
-    assert [record.getMessage() for record in caplog.records if "begins empty" in record.getMessage()] == [
-        "clicks-1 has no log in any of the log directories; it begins empty"
+    assert [record.getMessage() for record in caplog.records if "an empty one" in record.getMessage()] == [
+        "clicks-1 has no log in any of the log directories; starting with an empty one"
     ]
 
 
@@ -171,7 +171,6 @@ def test_a_log_that_cannot_be_served_now_is_no_stray(tmp_path: Path) -> None:
 def test_many_new_partitions_are_made_little_by_little(tmp_path: Path) -> None:
     """Nobody is served while logs are made, so others get their turn in between."""
     host = Host(tmp_path)
-    host.replicas.on_unfinished = host.follow
     host.cluster.create_topic("clicks", 250)
     host.follow()
     assert (len(host.hosted()), host.replicas.all_hosted, host.replicas.unserved()) == (100, False, set())
@@ -193,7 +192,7 @@ def test_a_topic_that_the_disk_refuses_is_tried_again(tmp_path: Path, caplog: py
     host.cluster.create_topic("orders")
     host.follow()
     assert sorted(host.hosted()) == ["clicks-0", "orders-0"]
-    assert "clicks cannot be served, which is tried again: [Errno 5]" in caplog.text
+    assert "clicks cannot be served, will retry: [Errno 5]" in caplog.text
     assert (host.replicas.all_hosted, host.replicas.unserved()) == (False, {TopicPartition("clicks", 1)})
     with expect(ErrorCode.KAFKA_STORAGE_ERROR):
         host.replicas.leader_of("clicks", 1)

@@ -55,10 +55,10 @@ class State(NamedTuple):
 class Replica:
     """One broker's life with its replica; what it believes of the state may be old."""
 
-    def __init__(self, broker_id: int, path: Path, disk: WatchedDisk, clock: ManualClock) -> None:
+    def __init__(self, broker_id: int, path: Path, disk: WatchedDisk, clock: ManualClock, min_isr: int) -> None:
         self.broker_id = broker_id
         self.directory = open_directory(path, disk, clock)
-        config = settings({"segment.bytes": "1048576"})
+        config = settings({"segment.bytes": "1048576", "min.insync.replicas": str(min_isr)})
         log = self.directory.logs.get(CLICKS) or self.directory.create_log(CLICKS, TOPIC_ID, log_config(config))
         marks = self.directory.read_high_watermarks()
         self.partition = Partition(TOPIC_ID, log, config, clock, ManualBackground(), marks.get(CLICKS, 0))
@@ -83,6 +83,8 @@ class Replica:
 
 
 class Replication(RuleBasedStateMachine):
+    min_isr = 1
+
     def __init__(self) -> None:
         super().__init__()
         self._loop = asyncio.new_event_loop()
@@ -94,6 +96,7 @@ class Replication(RuleBasedStateMachine):
         self.count = 0
         self.waiting: list[tuple[bytes, asyncio.Future[None]]] = []
         self.acknowledged: list[bytes] = []
+        self.marks_below_min_isr: dict[Partition, set[int]] = {}
 
     def run(self, work: object = None) -> None:
         self._loop.run_until_complete(settle())
@@ -106,7 +109,7 @@ class Replication(RuleBasedStateMachine):
     def _start(self, broker_id: int) -> None:
         async def start() -> Replica:
             path = Path(self._directory.name) / str(broker_id)
-            return Replica(broker_id, path, self.disk, self.clock)
+            return Replica(broker_id, path, self.disk, self.clock, self.min_isr)
 
         self.replicas[broker_id] = self._loop.run_until_complete(start())
         self.replicas[broker_id].learn(self.state, self.clock.monotonic())
@@ -139,7 +142,12 @@ class Replication(RuleBasedStateMachine):
         value = b"%d" % self.count
 
         def append() -> None:
-            appended = replica.partition.append(batch(value), None, 1000.0)
+            try:
+                appended = replica.partition.append(batch(value), None, 1000.0)
+            except KafkaError as error:
+                if error.code is not ErrorCode.NOT_ENOUGH_REPLICAS:
+                    raise
+                return
             if appended.wait is None:
                 self.acknowledged.append(value)
             else:
@@ -247,6 +255,18 @@ class Replication(RuleBasedStateMachine):
             self._start(broker_id)
 
     @invariant()
+    def only_enough_replicas_commit(self) -> None:
+        """Below min ISR the high watermark stands still, but it never goes back: what it passed counts."""
+        for replica in self.replicas.values():
+            partition = replica.partition
+            if partition.leads and partition.is_under_min_isr(self.min_isr):
+                marks = self.marks_below_min_isr.setdefault(partition, set())
+                marks.add(partition.high_watermark)
+                assert len(marks) == 1
+            else:
+                self.marks_below_min_isr.pop(partition, None)
+
+    @invariant()
     def nobody_shows_what_another_does_not(self) -> None:
         """What two replicas call committed is the same as far as both have it."""
         seen: Sequence[bytes | None] = []
@@ -265,6 +285,8 @@ class Replication(RuleBasedStateMachine):
                 read = log.read(0, 1 << 20, log.end_offset)
                 contents.append(b"" if read.file is None else read.file.read(read.size, read.position))
             assert contents[0] == contents[1] == contents[2], "all have the same bytes"
+            [leader] = [it.partition for it in self.replicas.values() if it.partition.leads]
+            assert leader.high_watermark == leader.log.end_offset
             stored = [record.value for record in records_in(contents[0])]
             assert set(self.acknowledged) <= set(stored), "what was acknowledged is there"
             assert len(stored) == len(set(stored))
@@ -290,8 +312,14 @@ class Replication(RuleBasedStateMachine):
             self.review()
 
 
+class ReplicationWithMinIsr(Replication):
+    min_isr = 2
+
+
 TestReplication = Replication.TestCase
-TestReplication.settings = hypothesis_settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestReplicationWithMinIsr = ReplicationWithMinIsr.TestCase
+for case in (TestReplication, TestReplicationWithMinIsr):
+    case.settings = hypothesis_settings(max_examples=60, stateful_step_count=60, deadline=None)
 
 
 def test_a_leader_that_was_heard_and_does_not_know_it_waits() -> None:

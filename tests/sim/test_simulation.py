@@ -53,7 +53,9 @@ def test_a_failure_says_how_to_see_it_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With a broker that acknowledges what its followers do not have."""
-    monkeypatch.setattr("ottla.replication.followers.Followers.limit", lambda followers, leader_end: leader_end)
+    monkeypatch.setattr(
+        "ottla.replication.followers.Followers.committed_offset", lambda followers, leader_end: leader_end
+    )
     failing = next(seed for seed in range(40) if run_seed(seed).violations)
     assert main(["--seed", str(failing)]) == 1
     assert f"make sim SEED={failing}" in capsys.readouterr().out

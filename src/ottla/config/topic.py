@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+NEVER_FLUSH = 1 << 53
+"""A `flush.ms` or `flush.messages` from here on is never reached; the default is the largest number of all."""
+
+
 class TopicConfig:
     """Immutable. Every attribute is a topic key with `_` for `.`, except the derived ones at the end."""
 
@@ -25,6 +29,7 @@ class TopicConfig:
         "compression_zstd_level",
         "delete_retention_ms",
         "file_delete_delay_ms",
+        "flush_before_visible",
         "flush_messages",
         "flush_ms",
         "follower_replication_throttled_replicas",
@@ -42,6 +47,7 @@ class TopicConfig:
         "min_cleanable_dirty_ratio",
         "min_compaction_lag_ms",
         "min_insync_replicas",
+        "never_syncs",
         "preallocate",
         "remote_log_copy_disable",
         "remote_log_delete_on_disable",
@@ -52,6 +58,7 @@ class TopicConfig:
         "segment_index_bytes",
         "segment_jitter_ms",
         "segment_ms",
+        "syncs_before_visible",
         "takes_batches_as_they_are",
         "unclean_leader_election_enable",
     )
@@ -71,6 +78,7 @@ class TopicConfig:
         self.retention_bytes = integer("retention.bytes")
         self.flush_messages = integer("flush.messages")
         self.flush_ms = integer("flush.ms")
+        self.flush_before_visible = values["flush.before.visible"] is True
         self.file_delete_delay_ms = integer("file.delete.delay.ms")
         self.preallocate = values["preallocate"] is True
 
@@ -105,6 +113,10 @@ class TopicConfig:
             self.segment_bytes = integer("internal.segment.bytes")
         self.compacted = "compact" in self.cleanup_policy
         self.log_append_time = self.message_timestamp_type == "LogAppendTime"
+        self.syncs_before_visible = self.flush_messages == 1 or self.flush_before_visible
+        self.never_syncs = (
+            self.flush_messages >= NEVER_FLUSH and self.flush_ms >= NEVER_FLUSH and not self.flush_before_visible
+        )
         self.largest_batch = min(self.max_message_bytes, self.segment_bytes)
         self.takes_batches_as_they_are = (
             not self.compacted and not self.log_append_time and self.compression_type == "producer"

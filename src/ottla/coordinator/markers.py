@@ -1,4 +1,4 @@
-"""Ends of transactions, written into partitions: by this broker where it leads them, by others where they do."""
+"""Writes transaction markers into partitions: itself where this broker leads, through WriteTxnMarkers elsewhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.replication.replicas import Replicas
 
 Report = Callable[[TopicPartition, ErrorCode], None]
-"""Told of each partition, once, how it went: now, or as soon as it is certain."""
+"""Called once for each partition with the result, at once or when the result is known."""
 
 
 class Markers:
@@ -48,7 +48,7 @@ class Markers:
         partitions: Iterable[TopicPartition],
         report: Report,
     ) -> None:
-        """Write wherever the leaders are."""
+        """Write a marker into partitions, whichever brokers lead them."""
         by_leader: dict[int, list[TopicPartition]] = {}
         for partition in partitions:
             state = self._metadata.image.partition(*partition)
@@ -71,7 +71,7 @@ class Markers:
         partitions: Iterable[TopicPartition],
         report: Report,
     ) -> None:
-        """Write as the leader."""
+        """Write a marker into partitions that this broker leads."""
         for partition in partitions:
             try:
                 wait = self._append(marker, transaction_version, partition)
@@ -112,7 +112,7 @@ class Markers:
         except ClientError:
             answers = {}
         for partition in partitions:
-            # No answer: perhaps it was written, and writing it again does no harm.
+            # Without an answer the marker may or may not be written. The leader recognises it when it comes again.
             report(partition, answers.get(partition, ErrorCode.NETWORK_EXCEPTION))
 
 
@@ -134,5 +134,10 @@ def _request(
 
 
 def _report_later(report: Report, partition: TopicPartition, done: asyncio.Future[None]) -> None:
-    error = done.exception()
-    report(partition, error.code if isinstance(error, KafkaError) else ErrorCode.NONE)
+    """Only a future that is done without an exception counts as written."""
+    error = asyncio.CancelledError() if done.cancelled() else done.exception()
+    if error is None:
+        code = ErrorCode.NONE
+    else:
+        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+    report(partition, code)

@@ -85,7 +85,7 @@ class Shard(Generic[CoreT]):
         """
         partition = self.partition
         offset = partition.log.log_start_offset
-        while not self._unloaded and (offset < partition.log.end_offset or offset > partition.high_watermark):
+        while not self._unloaded and (offset < partition.log.end_offset or offset > partition.in_sync_end):
             if offset < partition.log.end_offset:
                 offset = self._replay_from(offset)
                 await asyncio.sleep(0)

@@ -277,6 +277,12 @@ class Log:
         self.epochs.assign(leader_epoch, offset)
         return offset
 
+    def repeats_last_marker(self, marker: EndTransactionMarker, transaction_version: int) -> bool:
+        """Whether this marker was appended already and nothing has followed that it could end. Raises KafkaError when
+        a newer coordinator or producer is known."""
+        self.producers.check_marker(marker, transaction_version)
+        return self.producers.repeats_last_marker(marker)
+
     def _write_control(self, batch: memoryview, header: BatchHeader) -> None:
         """Write a control batch of a leader's. Raises KafkaError when it cannot be understood."""
         try:
@@ -367,20 +373,17 @@ class Log:
             return LogRead(None, 0, 0, offset)
         return self._reading.read(offset, max_bytes, limit, end_offset)
 
-    @property
-    def first_unstable_offset(self) -> int | None:
-        """The first offset whose transaction is open, or is complete by a marker that may still be lost; None if all
-        is decided. What was replicated is known from the last call of `last_stable_offset`."""
-        first = self.producers.transactions.first_unstable
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """The first offset whose transaction is open, or has ended with a marker that is not below the high watermark
+        and may still be lost; None if all transactions are decided."""
+        first = self.producers.transactions.first_unstable(high_watermark)
         return None if first is None else max(first, self.log_start_offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Where a reader of committed records must stop: at most at the high watermark."""
-        transactions = self.producers.transactions
-        if not transactions:
+        if not self.producers.transactions:
             return high_watermark
-        transactions.replicated(high_watermark)
-        first = self.first_unstable_offset
+        first = self.first_unstable_offset(high_watermark)
         return high_watermark if first is None else min(first, high_watermark)
 
     def aborted_transactions(self, fetch_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:

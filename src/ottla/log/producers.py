@@ -252,6 +252,21 @@ class Producers:
                 f" has one of epoch {producer.coordinator_epoch}",
             )
 
+    def repeats_last_marker(self, marker: EndTransactionMarker) -> bool:
+        """Whether a marker comes from the same coordinator, in the same epoch, as the producer's last marker, and no
+        transaction is open. Like any marker, it ends the verifications that are under way."""
+        producer = self._producers.get(marker.producer_id)
+        if (
+            producer is None
+            or producer.transaction_start >= 0
+            or producer.epoch != marker.producer_epoch
+            or producer.coordinator_epoch != marker.coordinator_epoch
+            or producer.coordinator_epoch == NO_COORDINATOR_EPOCH
+        ):
+            return False
+        self.verifications.end(marker.producer_id)
+        return True
+
     def aborted_by(self, marker: EndTransactionMarker, offset: int) -> AbortedTransaction | None:
         """The transaction that a marker at an offset aborts; None when it commits one, or there is none to end."""
         producer = self._producers.get(marker.producer_id)

@@ -32,17 +32,17 @@ class OpenTransactions:
         self._completed.append((first_offset, last_offset))
 
     def replicated(self, high_watermark: int) -> None:
-        """All below the high watermark is there to stay, markers included."""
+        """Forget the transactions that are complete below the high watermark: their markers cannot be lost any more."""
         while self._completed and self._completed[0][1] < high_watermark:
             self._completed.popleft()
 
-    @property
-    def first_unstable(self) -> int | None:
-        ongoing = next(iter(self._ongoing), None)
-        if not self._completed:
-            return ongoing
-        completed = self._completed[0][0]
-        return completed if ongoing is None else min(ongoing, completed)
+    def first_unstable(self, high_watermark: int = 0) -> int | None:
+        """The first unstable offset at a high watermark. Changes nothing: `replicated` forgets."""
+        first = next(iter(self._ongoing), None)
+        for completed, marker in self._completed:
+            if marker >= high_watermark:
+                return completed if first is None else min(first, completed)
+        return first
 
     def stable_after(self, producer_id: int, marker_offset: int) -> int:
         """What the last stable offset will be, but for the high watermark, when a marker has ended a transaction."""

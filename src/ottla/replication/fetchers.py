@@ -1,4 +1,4 @@
-"""Followers pull: one connection for each broker that leads something this one follows, with a fetch under way."""
+"""Fetches from leaders: one connection with one fetch in flight to each broker that leads partitions followed here."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _PASSING = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, Error
 
 
 class _Asked(NamedTuple):
-    """What was said of a partition in a fetch."""
+    """What a fetch request said of a partition."""
 
     partition: Partition
     at: Position
     epoch: int
 
     def is_out_of_date(self, partition: Partition) -> bool:
-        """The epoch of the last record needs no look: as long as the log ends where it did, it is the same one."""
+        """The epoch of the last record is not compared: while the log ends where it did, it is the same."""
         known, at, epoch = self
         log = partition.log
         return (
@@ -66,7 +66,7 @@ class _Asked(NamedTuple):
 
 
 class LeaderFetcher:
-    """Everything that this broker follows of one leader."""
+    """Fetches all partitions that this broker follows from one leader."""
 
     def __init__(
         self,
@@ -82,21 +82,21 @@ class LeaderFetcher:
         self._config = config
         self._throttle = throttle
         self._caught_up: set[TopicPartition] = set()
-        """Partitions of which this broker has all that is committed."""
+        """Partitions of which this broker has everything that is committed."""
         self._partitions: dict[TopicPartition, Partition] = {}
         self._topics: dict[TopicId, str] = {}
-        """The names of the topics that `_partitions` are of."""
+        """The names of the topics of `_partitions`."""
         self._asked: dict[TopicPartition, _Asked] = {}
-        """What the session knows."""
+        """What the leader's fetch session knows (KIP-227)."""
         self._failing: set[TopicPartition] = set()
-        """Partitions that cannot be followed, which is said once."""
+        """Partitions that cannot be followed. Each is logged once."""
         self._resting: dict[TopicPartition, float] = {}
-        """Partitions that had an error, and until when they are left out."""
+        """Partitions that had an error, and until when fetches leave them out."""
         self._session_id = 0
         self._session_epoch = 0
         self._stopped = False
         self._complained = False
-        """About this leader being away, which is said once."""
+        """Whether it was logged that this leader cannot be reached."""
         self._changed = asyncio.Event()
         self._task = asyncio.ensure_future(self._run())
 
@@ -106,7 +106,7 @@ class LeaderFetcher:
         self._changed.set()
 
     def stop(self) -> None:
-        # A cancellation gets lost if the connection fails at the same moment.
+        # The flag is needed too: a cancellation gets lost if the connection fails at the same moment.
         self._stopped = True
         self._task.cancel()
 
@@ -123,10 +123,10 @@ class LeaderFetcher:
                     self._complained = False
             except ClientError as error:
                 level = logging.DEBUG if self._complained else logging.INFO
-                logger.log(level, "broker %d cannot be fetched from, which is tried again: %s", self._leader, error)
+                logger.log(level, "cannot fetch from broker %d, will retry: %s", self._leader, error)
                 self._complained = True
             except Exception:
-                logger.exception("fetching from broker %d failed and will be tried again", self._leader)
+                logger.exception("fetching from broker %d failed, will retry", self._leader)
             finally:
                 if connection is not None:
                     connection.close()
@@ -167,22 +167,28 @@ class LeaderFetcher:
             await asyncio.gather(*syncs, return_exceptions=True)  # A partition whose sync fails is offline.
 
     async def _pause(self) -> None:
-        """Until there is something to follow, or a partition has rested that had an error or was too fast."""
+        """Wait until there is something to follow, or until a partition with an error, or over the throttle, may be
+        fetched again."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), _BACKOFF_SECONDS if self._partitions else None)
 
     def _wanted(self) -> dict[TopicPartition, _Asked]:
-        """To fetch is to say that all before is here, which nobody knows of a partition that is offline.
+        """What to fetch. A fetch tells the leader that everything before its offset is here, so a partition that is
+        offline, or must sync first, is left out.
 
-        This is done for each fetch and for every partition, so it takes as few steps as it can for those of which
-        there is nothing new to say: their entry is the very one that the session knows.
+        This runs for every fetch and partition, so it takes few steps for a partition without changes: its entry is the
+        same object that the session knows.
         """
         now = asyncio.get_running_loop().time()
         self._resting = {key: until for key, until in self._resting.items() if until > now}
         asked, resting, caught_up = self._asked, self._resting, self._caught_up
         wanted = {}
         for key, partition in self._partitions.items():
-            if key in resting or partition.is_offline or (key not in caught_up and self._is_held_up(partition)):
+            if (
+                key in resting
+                or not partition.ready_to_fetch()
+                or (key not in caught_up and self._is_held_up(partition))
+            ):
                 continue
             known = asked.get(key)
             if known is None or known.is_out_of_date(partition):
@@ -194,7 +200,7 @@ class LeaderFetcher:
         return self._throttle.concerns(partition) and self._throttle.is_exceeded()
 
     def _request(self, wanted: dict[TopicPartition, _Asked]) -> FetchRequest:
-        """An incremental fetch names only what differs from what the session knows (KIP-227)."""
+        """An incremental fetch names only the partitions that changed since the last fetch (KIP-227)."""
         config = self._config()
         incremental = bool(self._session_id)
         topics: dict[bytes, FetchTopic] = {}
@@ -238,7 +244,7 @@ class LeaderFetcher:
         epoch: int,
         answer: PartitionData,
     ) -> asyncio.Future[None] | None:
-        """One partition's answer, unless the partition has moved on since it was asked for."""
+        """Apply the reply for one partition, unless the partition has changed since the request."""
         if self._partitions.get(key) is not partition or partition.leads or partition.leader_epoch != epoch:
             return None
         if position(partition) != at:
@@ -259,17 +265,17 @@ class LeaderFetcher:
                     self._caught_up.discard(key)
                 return synced
         except (KafkaError, OSError) as error:
-            # While a leader changes, this and the other broker hear of it at different moments.
+            # During a change of leader, this broker and the other one learn of it at different times.
             passing = isinstance(error, KafkaError) and error.code in _PASSING
             level = logging.DEBUG if passing or key in self._failing else logging.WARNING
-            logger.log(level, "%s cannot be followed, which is tried again: %s", partition, error)
+            logger.log(level, "%s: cannot follow the leader, will retry: %s", partition, error)
             if not passing:
                 self._failing.add(key)
             self._resting[key] = asyncio.get_running_loop().time() + _BACKOFF_SECONDS
         return None
 
     async def _begin_anew(self, connection: Connection, key: TopicPartition, partition: Partition, epoch: int) -> None:
-        """The leader's log begins after this one ends: retention was quicker."""
+        """Start over at the leader's log start: retention has deleted the records that would follow this log."""
         wanted = ListOffsetsPartition(
             partition_index=key.partition, current_leader_epoch=epoch, timestamp=EARLIEST_TIMESTAMP
         )
@@ -282,12 +288,12 @@ class LeaderFetcher:
             raise KafkaError(ErrorCode(answer.error_code))
         if partition.leads or partition.leader_epoch != epoch:
             return
-        logger.warning("%s: the leader has nothing that fits behind this log; it begins anew at %d", key, answer.offset)
+        logger.warning("%s: the leader no longer has the next records; starting over at offset %d", key, answer.offset)
         partition.restart_at(answer.offset)
 
 
 class ReplicaFetchers:
-    """Has a fetcher for every broker that leads something this one follows."""
+    """One fetcher for each broker that leads partitions followed here."""
 
     def __init__(
         self,
@@ -310,7 +316,7 @@ class ReplicaFetchers:
         self._fetchers.clear()
 
     def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
-        """Follow the cluster. The replicas must have followed it before."""
+        """Follow the leaders of a new image. `Replicas.apply` must have been called with it before."""
         if self._stopped:
             return
         followed: dict[int, dict[TopicPartition, Partition]] = {}
@@ -337,7 +343,7 @@ class ReplicaFetchers:
         if fetcher is None:
             endpoint = image.brokers[leader].endpoint(listener)
             if endpoint is None:
-                logger.error("broker %d has no listener %s to be fetched from", leader, listener)
+                logger.error("cannot fetch from broker %d: it has no listener %s", leader, listener)
                 return
             address = Address(endpoint.host, endpoint.port)
             fetcher = self._fetchers[leader] = LeaderFetcher(

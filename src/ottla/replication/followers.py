@@ -1,9 +1,9 @@
 """What a leader knows of its followers: how far each has come, and which of them are in sync.
 
-A follower shows how far it has come by what it fetches next. It is in sync as long as it was at the leader's end at
-some moment of the last `replica.lag.time.max.ms` (KIP-16). The high watermark is the lowest end among the in-sync
-replicas, and a replica counts from the moment the leader proposes it: the store may already list it, and a new leader
-may be chosen from that list, while this one has not heard of it.
+The offset of a follower's fetch tells how far its log reaches. A follower is in sync as long as it was at the leader's
+end at some moment of the last `replica.lag.time.max.ms` (KIP-16). The high watermark is the lowest end of an in-sync
+replica. A replica counts from the moment the leader proposes it: the store may list it, and the controller may elect a
+new leader from that list, before this leader hears of the change.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 UNKNOWN_END = -1
-"""Of a follower that has not fetched since this leader began: it holds the high watermark where it is."""
+"""The end of a follower that has not fetched yet in this leader's epoch. It keeps the high watermark where it is."""
 
 
 class Follower:
@@ -20,7 +20,7 @@ class Follower:
     def __init__(self, now: float) -> None:
         self.end_offset = UNKNOWN_END
         self.caught_up_at = now
-        """A moment at which the follower was at the leader's end. At first it is given the benefit of the doubt."""
+        """The last time the follower is known to have been at the leader's end. A new leader assumes the present."""
         self.last_fetch = now
         self.leader_end_at_last_fetch = 0
         self.log_start_offset = 0
@@ -29,7 +29,7 @@ class Follower:
         if offset >= leader_end:
             self.caught_up_at = now
         elif offset >= self.leader_end_at_last_fetch:
-            # At the time of its last fetch there was no more than what it has now.
+            # It has now what was there at the time of its last fetch, so it had caught up then.
             self.caught_up_at = max(self.caught_up_at, self.last_fetch)
         self.end_offset = offset
         self.leader_end_at_last_fetch = leader_end
@@ -45,17 +45,22 @@ class Followers:
         self.in_sync = frozenset(in_sync)
         """The followers that the store lists as in sync."""
         self.proposed: frozenset[int] | None = None
-        """What the store has been asked to list instead; None when there is no question open."""
+        """The in-sync followers that the leader has asked the store to list; None when no request is pending."""
 
     def update(self, followers: Iterable[int], in_sync: Collection[int], now: float) -> None:
-        """What the store says now. It answers the question that was open, one way or the other."""
+        """Take up what the store lists now, which also answers a pending request."""
         self._followers = {it: self._followers.get(it) or Follower(now) for it in followers}
         self.in_sync = frozenset(in_sync)
         self.proposed = None
 
     def propose(self, in_sync: frozenset[int]) -> None:
-        """The store is asked to list others. An earlier question may have been heard, so whom it named counts too."""
+        """Note that the store is asked to list these. An earlier request may have been applied although its reply was
+        lost, so the followers of both requests count."""
         self.proposed = in_sync if self.proposed is None else in_sync | self.proposed
+
+    @property
+    def count(self) -> int:
+        return len(self._followers)
 
     def __contains__(self, replica: int) -> bool:
         return replica in self._followers
@@ -64,9 +69,11 @@ class Followers:
         self._followers[replica].fetches(offset, leader_end, now)
         self._followers[replica].log_start_offset = log_start_offset
 
-    def stays(self, replica: int, offset: int, now: float) -> bool:
-        """Whether a follower that is in sync and fetches from the leader's end has fetched from there before, so that
-        there is nothing to learn from it but that it lives."""
+    def renew_if_caught_up(self, replica: int, offset: int, now: float) -> bool:
+        """If an in-sync follower fetches from the leader's end for the second time, note only that it is alive.
+
+        Returns whether that is so. Otherwise nothing changes, and `fetches` must be called.
+        """
         follower = self._followers.get(replica)
         if follower is None or replica not in self.in_sync or follower.leader_end_at_last_fetch != offset:
             return False
@@ -76,23 +83,28 @@ class Followers:
         return True
 
     def has(self, replica: int, offset: int) -> bool:
-        """Whether a follower holds what stands at an offset, or is just behind it."""
+        """Whether a consumer can continue at an offset on this follower: it has the record, or that is its end."""
         follower = self._followers[replica]
         return follower.log_start_offset <= offset <= follower.end_offset
 
     def progress(self, replica: int) -> tuple[int, float, int]:
-        """The larger, the further a follower has come."""
+        """A sort key: the larger, the further a follower has come."""
         follower = self._followers[replica]
         return follower.end_offset, follower.caught_up_at, replica
 
-    def limit(self, leader_end: int) -> int:
-        """Up to where all have everything that may have to count: those in sync, and those who will be, perhaps."""
-        counted = self.in_sync if self.proposed is None else self.in_sync | self.proposed
-        return min((self._followers[it].end_offset for it in counted), default=leader_end)
+    def committed_offset(self, leader_end: int) -> int:
+        """The highest offset that the leader and every current and pending ISR member have."""
+        committed = leader_end
+        followers = self._followers
+        for replica in self.in_sync if self.proposed is None else self.in_sync | self.proposed:
+            end = followers[replica].end_offset
+            if end < committed:
+                committed = end
+        return committed
 
     def wanted(self, leader_end: int, needed_end: int, now: float, max_lag: float) -> frozenset[int]:
-        """Who should be in sync. To join, a follower must have everything up to `needed_end`: what is committed, and
-        the beginning of the leader's epoch, before which its log may still differ from the leader's."""
+        """The followers that should be in sync. To join, a follower must have everything up to `needed_end`: the high
+        watermark, and the start of the leader's epoch, before which its log may still differ from the leader's."""
         oldest = now - max_lag
         return frozenset(
             replica

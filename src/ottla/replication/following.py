@@ -1,7 +1,7 @@
-"""How a follower takes over what its leader has: where to go on, what to drop, what to append.
+"""How a follower copies its leader's log: where to continue, what to truncate, what to append.
 
-The leader is always right. It tells in a fetch when the follower's log has gone another way: the last epoch they may
-share, and where it ends (KIP-595); the follower cuts its log there and asks again, until both agree.
+The leader is always right. Its reply to a fetch says when the follower's log has diverged: the last epoch that both may
+share, and where it ends (KIP-595). The follower truncates its log there and fetches again, until both agree.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ if TYPE_CHECKING:
 
 
 class Position(NamedTuple):
-    """What a follower asks for next."""
+    """What a follower fetches next."""
 
     offset: int
     last_epoch: int
-    """Of its last record, so that the leader can tell whether the logs agree."""
+    """The epoch of its last record, by which the leader tells whether the logs agree."""
     log_start_offset: int
-    """So that the leader can tell who may read here (KIP-392)."""
+    """By which the leader tells which offsets consumers may fetch here (KIP-392)."""
 
 
 def position(partition: Partition) -> Position:
-    """The log's end. An epoch in which this broker led and nothing was written is none that the leader must know."""
+    """The end of the log. `last_epoch` is the epoch of the last record: the leader need not know an epoch in which this
+    broker led and wrote nothing."""
     log = partition.log
     end = log.end_offset
     last_epoch = log.epochs.epoch_at(end - 1) if end > log.log_start_offset else NO_LEADER_EPOCH
@@ -42,9 +43,9 @@ def position(partition: Partition) -> Position:
 
 
 def take_over(partition: Partition, answer: PartitionData) -> asyncio.Future[None] | None:
-    """Do what the leader's answer to a fetch asks for. Raises KafkaError.
+    """Apply the leader's reply to a fetch. Raises KafkaError.
 
-    The next fetch tells the leader that it is done, so it has to wait for the future, if there is one.
+    The next fetch tells the leader that the records are stored, so it must wait for the future, if there is one.
     """
     synced = None
     if answer.diverging_epoch.epoch >= 0 or answer.diverging_epoch.end_offset >= 0:
@@ -56,7 +57,7 @@ def take_over(partition: Partition, answer: PartitionData) -> asyncio.Future[Non
     if headers:
         log = partition.log
         if headers[0].base_offset < log.end_offset == log.log_start_offset:
-            # The leader's log begins within a batch, which comes whole; the start is told with it.
+            # The leader's log starts within a batch, which is sent whole. The reply has the log start offset.
             partition.restart_at(headers[0].base_offset)
         synced = partition.append_from_leader(data[:size], headers, answer.high_watermark)
     else:
@@ -67,13 +68,13 @@ def take_over(partition: Partition, answer: PartitionData) -> asyncio.Future[Non
 
 
 def _cut(partition: Partition, epoch: int, end_offset: int) -> None:
-    """The logs may agree up to the end of an epoch, as the shorter of them has it."""
+    """The logs may agree up to the end of an epoch, in the log in which it ends earlier."""
     own = partition.log.end_offset_for_epoch(epoch)
     partition.truncate_to(end_offset if own.start_offset < 0 else min(end_offset, own.start_offset))
 
 
 def _whole_batches(partition: Partition, data: memoryview) -> list[BatchHeader]:
-    """The batches that a fetch brought; the last one may be cut off, and comes again."""
+    """The headers of the batches in a reply. The last batch may be incomplete; the next fetch brings it again."""
     headers = []
     for start, header in iter_headers(data):
         batch = data[start : start + header.size]

@@ -1,4 +1,4 @@
-"""fsync shared by all who wait for it: what is appended while one sync runs is covered together by the next."""
+"""One fsync for many appends: everything appended while one sync runs is covered by the next sync."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class GroupCommit:
     """At most one sync of a log runs at a time, in a thread; at most one more is due after it.
 
-    A sync that failed is the last one: the next might succeed without having written what the failed one lost. One for
-    which there was no room is not; whoever hears of it says when to try again.
+    No sync follows a failed one: it might succeed without having written what the failed one lost. A sync that found no
+    room on the disk (NoRoomError) may be repeated; the caller decides when.
     """
 
     __slots__ = ("_background", "_due", "_log", "_on_error", "_on_synced", "_running", "_stopped")
@@ -38,16 +38,16 @@ class GroupCommit:
         self._stopped = False
 
     def sync(self) -> None:
-        """Bring everything appended so far to disk; `on_synced` is told how far that came."""
+        """Sync everything appended so far, then call `on_synced` with the end offset that was covered."""
         if self._due:
             return
         self._due = True
         if not self._running:
-            # One turn later, so that the appends which arrived together are synced together.
+            # In the next iteration of the loop, so that appends which arrived together are synced together.
             asyncio.get_running_loop().call_soon(self._start)
 
     def stop(self) -> None:
-        """Start no more syncs. One that runs goes on to its end, unheard."""
+        """Start no more syncs. The result of a running sync is ignored."""
         self._stopped = True
 
     def _start(self) -> None:

@@ -1,4 +1,4 @@
-"""What a broker does for its logs from time to time: retention, compaction, checkpoints, forgetting idle producers."""
+"""Periodic work on the logs: retention, compaction, checkpoints, expiring idle producers, deleting files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SWEEP_SECONDS = 1.0
 
 
 class Housekeeping:
-    """Runs each chore at its own interval. The intervals are read each time, since they may change at run time."""
+    """Runs each chore at its own interval. The interval is read before each run, since it may change at run time."""
 
     def __init__(
         self, replicas: Replicas, clock: Clock, background: Background, config: Callable[[], BrokerConfig]
@@ -54,7 +54,7 @@ class Housekeeping:
         """Remove the files of deleted segments and topics whose delay is over."""
         for directory in self._replicas.directories:
             if len(directory.trash) and directory not in self._sweeping:
-                # A large topic takes longer than the time to the next look.
+                # One sweep at a time: a large topic takes longer than the interval.
                 self._sweeping.add(directory)
                 self._background.run(directory.trash.sweep).add_done_callback(partial(self._swept, directory))
         self._timers["sweep"] = self._clock.call_later(_SWEEP_SECONDS, self._sweep)
@@ -100,7 +100,7 @@ class Housekeeping:
             partition.log.producers.expire(now_ms)
 
     def _checkpoint_recovery_points(self) -> None:
-        """Sync what was rolled or is due, and write down how far the last such syncs have come."""
+        """Sync logs with rolled segments or overdue records, and checkpoint how far earlier syncs have come."""
         for partition in self._replicas:
             if partition.log.sync_due:
                 partition.start_sync()

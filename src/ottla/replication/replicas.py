@@ -1,4 +1,4 @@
-"""Every partition this broker hosts, kept in step with the cluster image."""
+"""All partitions that this broker hosts, kept in line with the cluster image."""
 
 from __future__ import annotations
 
@@ -29,30 +29,39 @@ _NEW_LOGS_AT_ONCE = 100
 
 
 class Replicas:
-    def __init__(self, broker_id: int, directories: list[LogDirectory], clock: Clock, background: Background) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        directories: list[LogDirectory],
+        clock: Clock,
+        background: Background,
+        *,
+        on_unfinished: Callable[[], None] = lambda: None,
+        on_caught_up: Callable[[Partition], None] = lambda _: None,
+    ) -> None:
+        """`on_unfinished` is called when `apply` must be called again, because there are more logs to create;
+        `on_caught_up` when a follower that is not in sync has fetched enough to join."""
         self.directories = directories
         self._broker_id = broker_id
         self._clock = clock
         self._background = background
         self._partitions: dict[tuple[str, int], Partition] = {}
-        """All that are hosted here."""
+        """All partitions hosted here, led or followed."""
         self._led: dict[tuple[str, int], Partition] = {}
         self._topics: Mapping[str, TopicState] = {}
         self._applied: dict[str, tuple[TopicState, Mapping[str, str]]] = {}
-        """The topics as they are hosted now, each with its own settings."""
+        """The topics that are hosted as the image wants them, with the settings that were applied."""
         self._complained_of: set[str] = set()
-        """Topics that cannot be served, which is said once."""
+        """Topics that cannot be served. Each is logged once."""
         self._config: BrokerConfig | None = None
         self._starting = True
         self._created = 0
-        """New logs since the image was shown."""
+        """New logs in this call of `apply`."""
         self._unfinished = False
-        self.on_unfinished: Callable[[], None] = lambda: None
-        """Called when the image should be shown again, because there is more of it to be made."""
-        self.on_caught_up: Callable[[Partition], None] = lambda _: None
-        """Called when a follower that is not in sync could be."""
+        self._on_unfinished = on_unfinished
+        self._on_caught_up = on_caught_up
         self.preferred_directories: dict[TopicPartition, LogDirectory] = {}
-        """Where partitions that are not here yet shall be created."""
+        """The log directories in which partitions that are not here yet will be created."""
         self._high_watermarks: dict[TopicPartition, int] = {}
         for directory in directories:
             self._high_watermarks.update(directory.read_high_watermarks())
@@ -75,16 +84,16 @@ class Replicas:
         return partition
 
     def get(self, topic: str, index: int) -> Partition | None:
-        """The partition, if this broker has a replica of it, whoever leads."""
+        """The partition, or None if this broker has no replica of it."""
         return self._partitions.get((topic, index))
 
     @property
     def all_hosted(self) -> bool:
-        """Whether every partition that belongs here is here."""
+        """Whether every partition that the image assigns to this broker is hosted."""
         return len(self._applied) == len(self._topics)
 
     def unserved(self) -> set[TopicPartition]:
-        """What this broker should lead or follow and cannot, because its disk is full or has failed."""
+        """The partitions that this broker should lead or follow but cannot, because its disk is full or has failed."""
         unwritten = {partition.topic_partition for partition in self if not partition.can_be_written}
         if self.all_hosted:
             return unwritten
@@ -113,14 +122,14 @@ class Replicas:
         return topic.partitions[key.partition]
 
     def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
-        """Make the partitions match the image. It is the level that counts, so this can be repeated at any time."""
+        """Make the partitions match the image. Level-triggered: applying an image twice changes nothing."""
         before, self._topics = self._topics, image.topics
         self._created, self._unfinished = 0, False
         settings_changed, self._config = config is not self._config, config
         for name, topic in before.items():
             now = image.topics.get(name)
             if now is not topic and (now is None or now.topic_id != topic.topic_id):
-                # Perhaps created again between two looks, but then the old logs belong to another topic.
+                # A topic of that name may have been created again since the last image. The old logs are not its own.
                 self._applied.pop(name, None)
                 self._drop(topic)
         for name, topic in image.topics.items():
@@ -129,15 +138,15 @@ class Replicas:
                 self._apply_topic(*wanted, config)
         self._starting = False
         if self._unfinished:
-            self._clock.call_later(0.0, self.on_unfinished)
+            self._clock.call_later(0.0, self._on_unfinished)
 
     def _apply_topic(self, topic: TopicState, overrides: Mapping[str, str], config: BrokerConfig) -> None:
-        """A topic that cannot be served is tried again later, and is not in the way of the others."""
+        """A topic that cannot be served is retried later and does not affect other topics."""
         try:
             finished = self._host_partitions(topic, checked_topic_config(config, overrides))
         except (OSError, LogDirectoryError, ConfigError) as error:
             level = logging.DEBUG if topic.name in self._complained_of else logging.ERROR
-            logger.log(level, "%s cannot be served, which is tried again: %s", topic.name, error)
+            logger.log(level, "%s cannot be served, will retry: %s", topic.name, error)
             self._complained_of.add(topic.name)
             self._applied.pop(topic.name, None)
         else:
@@ -146,8 +155,8 @@ class Replicas:
                 self._applied[topic.name] = (topic, overrides)
 
     def _host_partitions(self, topic: TopicState, config: TopicConfig) -> bool:
-        """Returns whether all are here. To make thousands of directories takes a file system seconds, during which
-        nobody would be served: the rest is made when others had their turn."""
+        """Returns whether all partitions are hosted. Creating thousands of directories takes seconds, in which nobody
+        would be served: the next call of `apply` creates more."""
         for state in topic.partitions:
             key = topic.name, state.partition
             if self._broker_id not in state.replicas:
@@ -167,14 +176,18 @@ class Replicas:
     def _host(self, topic: TopicState, state: PartitionState, config: TopicConfig) -> Partition:
         key = TopicPartition(topic.name, state.partition)
         log = self._open_log(key, topic, config)
-        partition = Partition(
-            topic.topic_id, log, config, self._clock, self._background, self._high_watermarks.get(key, 0)
+        return Partition(
+            topic.topic_id,
+            log,
+            config,
+            self._clock,
+            self._background,
+            self._high_watermarks.get(key, 0),
+            on_caught_up=self._on_caught_up,
         )
-        partition.on_caught_up = lambda caught_up: self.on_caught_up(caught_up)
-        return partition
 
     def _give_role(self, partition: Partition, state: PartitionState) -> None:
-        """Lead or follow, as the cluster wants it."""
+        """Lead or follow, as the image says."""
         key = partition.topic_partition
         changed = state.version != partition.state_version
         partition.state_version = state.version
@@ -193,7 +206,7 @@ class Replicas:
             partition.lead(state.leader_epoch, followers)
 
     def _let_go(self, key: tuple[str, int]) -> None:
-        """The cluster wants this replica elsewhere."""
+        """Delete a replica that the image no longer assigns to this broker."""
         partition = self._partitions.pop(key, None)
         self._led.pop(key, None)
         if partition is not None:
@@ -202,20 +215,22 @@ class Replicas:
 
     def _open_log(self, key: TopicPartition, topic: TopicState, config: TopicConfig) -> Log:
         present = [directory for directory in self.directories if key in directory.logs]
-        # A crash at the end of a move between directories leaves the log in both of them, equally long at first.
+        # A crash at the end of a move between directories leaves the log in both. The longer one is kept.
         present.sort(key=lambda directory: directory.logs[key].end_offset, reverse=True)
         kept: Log | None = None
         for directory in present:
             if kept is None and directory.topic_id(key) in (topic.topic_id, None):
                 kept = directory.logs[key]
                 continue
-            logger.warning("%s in %s is of an older topic of that name, or a copy; it is deleted", key, directory.path)
+            logger.warning(
+                "%s in %s belongs to a deleted topic of that name, or is a copy; deleting it", key, directory.path
+            )
             directory.delete_log(key)
         if kept is not None:
             kept.config = log_config(config)
             return kept
         if self._starting:
-            logger.warning("%s has no log in any of the log directories; it begins empty", key)
+            logger.warning("%s has no log in any of the log directories; starting with an empty one", key)
         self._created += 1
         emptiest = min(self.directories, key=lambda directory: len(directory.logs))
         return self.preferred_directories.pop(key, emptiest).create_log(key, topic.topic_id, log_config(config))
@@ -233,12 +248,12 @@ class Replicas:
                     logger.error("%s cannot be deleted and stays until the next start: %s", key, error)
 
     def delete_strays(self) -> None:
-        """Delete logs that the cluster does not want here any more: their deletion was cut short by a crash."""
+        """Delete logs that the image does not assign to this broker: a crash interrupted their deletion."""
         for directory in self.directories:
             for key in list(directory.logs):
                 state = self._state(key)
                 if state is None or self._broker_id not in state.replicas:
-                    logger.info("%s is on disk but not in the cluster; it is deleted", key)
+                    logger.info("%s is on disk but not in the cluster; deleting it", key)
                     self._delete_log(key)
 
     def close(self) -> None:
@@ -247,5 +262,5 @@ class Replicas:
 
 
 def _same(applied: tuple[TopicState, Mapping[str, str]] | None, wanted: tuple[TopicState, Mapping[str, str]]) -> bool:
-    """An image shares what did not change with the one before it, so that identity tells, at no cost."""
+    """Compares by identity: an image shares unchanged objects with the image before it."""
     return applied is not None and applied[0] is wanted[0] and applied[1] is wanted[1]

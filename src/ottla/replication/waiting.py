@@ -1,4 +1,4 @@
-"""Long-polls: a fetch that found too little waits for more bytes or for its time to run out."""
+"""Long-polls: a fetch that found fewer bytes than it wants waits for more, or for its timeout."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ class DataWaiter:
         timeout: float,
         callback: Callable[[], None],
     ) -> None:
-        """`waiting` are the lists in which partitions look for whom to tell."""
+        """`waiting` are the partitions' lists of waiters, in which this one is entered."""
         self._callback: Callable[[], None] | None = callback
-        """None when it is over. Who waits mostly refers to this too: neither shall be left to the garbage collector."""
+        """None when it was called or cancelled. The callback's owner usually refers to this waiter: the reference must
+        go, so that no cycle is left to the garbage collector."""
         self._missing = missing
         self._waiting = waiting
         for others in waiting:
@@ -39,7 +40,7 @@ class DataWaiter:
             self._finish()
 
     def changed(self) -> None:
-        """The partition can no longer be read as before (deleted, another leader): let the fetch look again."""
+        """The partition can no longer be read as before (deleted, another leader): let the fetch try again."""
         self._finish()
 
     def cancel(self) -> None:
@@ -53,14 +54,14 @@ class DataWaiter:
         callback = self._callback
         if callback is not None:
             self.cancel()
-            # Not at once: more of the requests that arrived together may be appends, and one reply can carry them all.
+            # Not at once: requests that arrived together may append more, and one reply can carry all of it.
             asyncio.get_running_loop().call_soon(callback)
 
 
 class StableDataWaiter(DataWaiter):
-    """For readers of committed transactions, to whom bytes become readable only with the end of their transaction.
+    """For readers of committed transactions: bytes become readable for them only when the transaction ends.
 
-    Hence nothing is counted: when the last stable offset of a partition has moved, `has_enough` is asked.
+    So the bytes are not counted. When the last stable offset of a partition has moved, `has_enough` is called.
     """
 
     __slots__ = ("_has_enough", "_partitions", "_stable_offsets")

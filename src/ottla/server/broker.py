@@ -242,7 +242,15 @@ class BrokerServer:
 
     def _assemble(self, cluster_id: str, store: Store, metadata: ClusterMetadata) -> Broker:
         world, config = self._world, metadata.config
-        replicas = Replicas(self._id, self._directories, world.clock, world.background)
+        in_sync = InSyncReplicas(world.clock, lambda: metadata.config, partial(_alter_isr, metadata))
+        replicas = Replicas(
+            self._id,
+            self._directories,
+            world.clock,
+            world.background,
+            on_unfinished=metadata.publish,
+            on_caught_up=in_sync.review,
+        )
         metadata.subscribe(replicas.apply)
         replicas.delete_strays()
         self._closing.callback(replicas.close)
@@ -250,10 +258,8 @@ class BrokerServer:
         fetchers = ReplicaFetchers(self._id, replicas, lambda: metadata.config, throttles.as_follower)
         self._fetchers = fetchers
         self._closing.callback(fetchers.stop)
-        in_sync = InSyncReplicas(replicas, world.clock, lambda: metadata.config, partial(_alter_isr, metadata))
-        in_sync.start()
+        in_sync.start(replicas)
         self._closing.callback(in_sync.stop)
-        replicas.on_unfinished = metadata.publish
         disk_failover = DiskFailover(metadata, replicas, store, world.clock)
         disk_failover.start()
         self._closing.callback(disk_failover.stop)
