@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ottla.wire.decoding import Decoder, compile_decoder
 from ottla.wire.encoding import Encoder, compile_encoder
-from ottla.wire.primitives import WireError
+from ottla.wire.primitives import DecodeError, EncodeError
 from ottla.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -27,9 +27,9 @@ def decode(cls: type[M], buffer: memoryview | bytes, version: int, position: int
     try:
         return decoder(memoryview(buffer), position)
     except (IndexError, struct.error):
-        raise WireError(f"{cls.__name__} v{version} ends too early") from None
+        raise DecodeError(f"{cls.__name__} v{version} ends too early") from None
     except UnicodeDecodeError as error:
-        raise WireError(f"{cls.__name__} v{version} has a string that is not UTF-8: {error.reason}") from None
+        raise DecodeError(f"{cls.__name__} v{version} has a string that is not UTF-8: {error.reason}") from None
 
 
 def encode(message: Message, version: int) -> bytes:
@@ -47,14 +47,14 @@ def encode_pieces(message: Message, version: int) -> list[Sized]:
     cls = type(message)
     encoder = _encoders.get((cls, version))
     if encoder is None:
-        cls.check_version(version)
+        cls.check_version(version, EncodeError)
         encoder = _encoders[cls, version] = compile_encoder(cls, version)
     try:
         return encoder(message)
     except struct.error as error:
-        raise WireError(f"{cls.__name__} v{version} has a value that does not fit its field: {error}") from None
+        raise EncodeError(f"{cls.__name__} v{version} has a value that does not fit its field: {error}") from None
     except UnicodeEncodeError as error:
-        raise WireError(f"{cls.__name__} v{version} has a string that is not text: {error.reason}") from None
+        raise EncodeError(f"{cls.__name__} v{version} has a string that is not text: {error.reason}") from None
 
 
 def merge_bytes(parts: list[Sized]) -> list[bytes | Sized]:

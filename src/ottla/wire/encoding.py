@@ -3,9 +3,17 @@
 import struct
 from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal
 
-from ottla.wire.primitives import MAX_STRING_BYTES, not_nullable, string_too_long, write_tagged_fields, write_varint
+from ottla.wire.primitives import (
+    MAX_STRING_BYTES,
+    EncodeError,
+    not_nullable,
+    string_too_long,
+    write_tagged_fields,
+    write_varint,
+)
 from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Struct, Text
 from ottla.wire.source import Source
 
@@ -14,8 +22,8 @@ Encoder = Callable[[Any], list[Sized]]
 _SCOPE = {
     "pack": struct.pack,
     "short_varints": [write_varint(value) for value in range(128)],
-    "not_nullable": not_nullable,
-    "string_too_long": string_too_long,
+    "not_nullable": partial(not_nullable, error=EncodeError),
+    "string_too_long": partial(string_too_long, error=EncodeError),
     "write_tagged_fields": write_tagged_fields,
     "write_varint": write_varint,
 }
