@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.cluster import znodes
@@ -16,7 +17,7 @@ from ottla.groups.records import OffsetCommitted, OffsetRemoved
 from ottla.store.interface import Delete, Op, Put, StoreError
 
 if TYPE_CHECKING:
-    from ottla.coordinator.journal import PartitionJournal
+    from ottla.coordinator.journal import PartitionJournal, Write
     from ottla.groups.effects import Outcome
     from ottla.groups.records import Record
     from ottla.replication.partition import Admission
@@ -35,7 +36,7 @@ class StoreJournal:
         self._store = store
         self._partition = partition
 
-    def write(self, outcome: Outcome, admission: Admission | None) -> asyncio.Future[None] | None:
+    def encode(self, outcome: Outcome, admission: Admission | None) -> Write:
         if outcome.producer is not None:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "offsets in the store (offsets.storage) know no transactions"
@@ -53,10 +54,12 @@ class StoreJournal:
                 ops += [Put(path, b""), Delete(path)]
             else:
                 others.append(record)
-        written = self._partition.append(others) if others else None
-        if not ops:
-            return written
-        return asyncio.ensure_future(self._commit(ops, written))
+        append = self._partition.encode(others) if others else None
+        return partial(self._write, ops, append)
+
+    def _write(self, ops: list[Op], append: Write | None) -> asyncio.Future[None] | None:
+        written = append() if append is not None else None
+        return asyncio.ensure_future(self._commit(ops, written)) if ops else written
 
     async def _commit(self, ops: list[Op], written: asyncio.Future[None] | None) -> None:
         try:

@@ -12,6 +12,9 @@ class Now(NamedTuple):
     wall_ms: int
 
 
+MAX_PORTION = 1000
+"""Records in one portion of a decision that comes in portions: most portions fit into a batch of 1 MB."""
+
 KeyT = TypeVar("KeyT")
 RecordT = TypeVar("RecordT")
 

@@ -14,10 +14,10 @@ Its caller keeps to this order:
 5. When the partition moves away: `unload`, send its replies, and drop the object.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from ottla.coordinator_core.command_gate import CommandGate
-from ottla.coordinator_core.effects import Now, Token
+from ottla.coordinator_core.effects import MAX_PORTION, Now, Token
 from ottla.errors import ErrorCode
 from ottla.groups.commands import UNKNOWN_MEMBER, Commit, Join, LeavingMember, PartitionCommit, Sync, TxnCommit
 from ottla.groups.effects import Outcome, TimerKey
@@ -37,9 +37,13 @@ from ottla.groups.results import (
 )
 from ottla.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from ottla.model import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
+from ottla.records.format import MAX_INT64
 
-MAX_PORTION = 1000
-"""Records of one outcome after which no further group is looked at: its batch must stay below max.message.bytes."""
+_SMALL_DELETION = 1 << 18
+"""A group whose tombstones have no more bytes than this is deleted by one batch."""
+
+_TOMBSTONE_BYTES = 400
+"""At most, apart from the group id: a topic name, a partition, and what the record adds."""
 
 
 class GroupCore:
@@ -52,7 +56,7 @@ class GroupCore:
         self._transactions: dict[int, dict[tuple[str, TopicPartition], None]] = {}
         """By producer id, the groups and partitions for which its open transaction has written offsets. They may have
         been deleted since."""
-        self._turns: CommandGate[Outcome] = CommandGate()
+        self._gate: CommandGate[Outcome] = CommandGate()
 
     def replay(self, record: Record, producer_id: int | None = None) -> None:
         """Takes over what a written record says. Durable state changes here and in `replay_end_txn`, nowhere else.
@@ -81,7 +85,7 @@ class GroupCore:
 
     def replay_end_txn(self, producer_id: int, *, committed: bool) -> None:
         """Takes over what a written control record says: the offsets of the transaction count now, or never."""
-        self._turns.begin()
+        self._gate.check_ready()
         for group_id, partition in self._transactions.pop(producer_id, ()):
             if group_id in self.groups:
                 self.groups[group_id].offsets.end_pending(partition, producer_id, committed=committed)
@@ -94,17 +98,17 @@ class GroupCore:
                 self._rebalance.await_heartbeat(group, member, member.session_timeout_ms, now, out)
             if len(group.members) > self._parameters.group_max_size:
                 self._rebalance.prepare(group, "more members than group.max.size", now, out)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def written(self, outcome: Outcome) -> None:
-        self._turns.settle(outcome)
+        self._gate.settle(outcome)
         producer_id = None if outcome.producer is None else outcome.producer.producer_id
         for record in outcome.records:
             self.replay(record, producer_id)
 
     def append_failed(self, outcome: Outcome, error: ErrorCode, now: Now) -> Outcome:
         """What to do instead: the replies refused, and the group brought back to a state that needs no record."""
-        self._turns.settle(outcome)
+        self._gate.settle(outcome)
         answer = Outcome()
         answer.replies = [reply.failed(error) for reply in outcome.replies]
         answer.timers = list(outcome.timers)
@@ -112,6 +116,10 @@ class GroupCore:
         if outcome.undo is not None:
             outcome.undo(answer, error, now)
         return answer
+
+    def fail(self) -> None:
+        """Refuse every further command: what is in memory may differ from the log."""
+        self._gate.fail()
 
     def unload(self, now: Now) -> Outcome:
         """Another broker coordinates these groups from now on."""
@@ -127,17 +135,17 @@ class GroupCore:
     def join(self, token: Token, command: Join, now: Now) -> Outcome:
         out = self._begin()
         self._membership.join(token, command, now, out)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def sync(self, token: Token, command: Sync, now: Now) -> Outcome:
         out = self._begin()
         self._membership.sync(token, command, now, out)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def leave(self, token: Token, group_id: str, members: Sequence[LeavingMember], now: Now) -> Outcome:
         out = self._begin()
         self._membership.leave(token, group_id, members, now, out)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def heartbeat(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int, now: Now
@@ -150,7 +158,7 @@ class GroupCore:
         group = self.groups.get(key.group_id)
         if group is not None:
             self._rebalance.timer_fired(key.kind, group, key.member_id, now, out)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def commit_offsets(self, token: Token, command: Commit, now: Now) -> Outcome:
         out = self._begin()
@@ -158,12 +166,11 @@ class GroupCore:
         error = _check_commit(group, command)
         if error is not ErrorCode.NONE:
             out.reply(token, CommitResult((error,) * len(command.partitions)))
-            return self._turns.end(out)
+            return self._gate.end(out)
         if group is not None and group.state in (STABLE, PREPARING_REBALANCE):
             group.members[command.member_id].touch(now.steady_ms)
-        expiry = NO_TIMESTAMP if command.retention_time_ms == -1 else now.wall_ms + command.retention_time_ms
-        self._write_offsets(token, command, expiry, now, out)
-        return self._turns.end(out)
+        self._write_offsets(token, command, _expiry(command.retention_time_ms, now), now, out)
+        return self._gate.end(out)
 
     def commit_txn_offsets(self, token: Token, command: TxnCommit, now: Now) -> Outcome:
         """Unlike a commit by the consumer itself this is no sign of life: the producer may live without it."""
@@ -171,10 +178,10 @@ class GroupCore:
         error = _check_txn_commit(self.groups.get(command.group_id), command)
         if error is not ErrorCode.NONE:
             out.reply(token, CommitResult((error,) * len(command.partitions)))
-            return self._turns.end(out)
+            return self._gate.end(out)
         out.producer = command.producer
         self._write_offsets(token, command, NO_TIMESTAMP, now, out)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def _write_offsets(
         self, token: Token, command: Commit | TxnCommit, expire_timestamp_ms: int, now: Now, out: Outcome
@@ -216,7 +223,7 @@ class GroupCore:
         else:
             errors = tuple(self._delete_offset(group, partition, out) for partition in partitions)
             out.reply(token, DeleteOffsetsResult(ErrorCode.NONE, errors))
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def _delete_offset(self, group: Group, partition: TopicPartition, out: Outcome) -> ErrorCode:
         if group.is_subscribed_to(partition.topic):
@@ -225,20 +232,22 @@ class GroupCore:
             out.records.append(OffsetRemoved(group.group_id, *partition))
         return ErrorCode.NONE
 
-    def expire_offsets(self, now: Now) -> Outcome:
+    def expire_offsets(self, now: Now, limit: int = MAX_PORTION) -> Outcome:
         """Called now and then: drops offsets past their retention, and empty groups that have none left.
 
-        Comes in portions that fit into a batch: call again until there is nothing to write.
+        Comes in portions of at most `limit` records: call again until there is nothing to write.
         """
         out = self._begin()
         for group in self.groups.values():
-            if len(out.records) >= MAX_PORTION:
+            room = limit - len(out.records)
+            if room <= 0:
                 break
             expired = [committed for committed in group.offsets if self._is_expired(group, committed, now)]
-            out.records += [OffsetRemoved(group.group_id, gone.topic, gone.partition) for gone in expired]
-            if group.state is EMPTY and len(expired) == len(group.offsets) and not group.offsets.has_pending:
+            out.records += [OffsetRemoved(group.group_id, gone.topic, gone.partition) for gone in expired[:room]]
+            nothing_left = len(expired) == len(group.offsets) and not group.offsets.has_pending
+            if group.state is EMPTY and nothing_left and len(expired) < room:
                 out.records.append(GroupRemoved(group.group_id))
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def _is_expired(self, group: Group, committed: OffsetCommitted, now: Now) -> bool:
         if group.offsets.is_pending(committed.topic, committed.partition):
@@ -247,15 +256,17 @@ class GroupCore:
         retention_ms = self._parameters.offsets_retention_ms
         return start_ms is not None and is_expired(committed, start_ms, retention_ms, now.wall_ms)
 
-    def on_topics_deleted(self, topics: Mapping[str, TopicId]) -> Outcome:
-        """Offsets of a topic that is gone must not greet the next one of its name. In portions, like expiry."""
+    def on_topics_deleted(self, topics: Mapping[str, TopicId], limit: int = MAX_PORTION) -> Outcome:
+        """Removes the offsets of deleted topics, so that a new topic of the same name does not inherit them. In
+        portions, like expiry."""
         out = self._begin()
         for group in self.groups.values():
-            if len(out.records) >= MAX_PORTION:
+            room = limit - len(out.records)
+            if room <= 0:
                 break
-            for gone in group.offsets.of_deleted_topics(topics):
-                out.records.append(OffsetRemoved(group.group_id, *gone))
-        return self._turns.end(out)
+            gone = group.offsets.of_deleted_topics(topics)
+            out.records += [OffsetRemoved(group.group_id, *partition) for partition in gone[:room]]
+        return self._gate.end(out)
 
     def describe(self, group_id: str) -> DescribedGroup:
         group = self.groups.get(group_id)
@@ -291,11 +302,32 @@ class GroupCore:
             if (not states or group.state.value.lower() in states) and (not types or group.type in types)
         ]
 
+    def group_ids(self) -> list[str]:
+        return list(self.groups)
+
+    def topics_of(self, group_id: str) -> Iterator[tuple[str, TopicId]]:
+        """The topics for which a group has offsets, committed or pending. One may come several times."""
+        group = self.groups.get(group_id)
+        if group is not None:
+            for committed in (*group.offsets, *group.offsets.pending()):
+                yield committed.topic, committed.topic_id
+
+    def shrink_group(self, group_id: str, limit: int = MAX_PORTION) -> Outcome:
+        """Before the deletion of an empty group: removes offsets until one batch can delete the rest. In portions, like
+        expiry."""
+        out = self._begin()
+        group = self.groups.get(group_id)
+        if group is not None and group.state is EMPTY:
+            partitions = group.offsets.partitions()
+            if len(partitions) * (len(group_id.encode()) + _TOMBSTONE_BYTES) > _SMALL_DELETION:
+                out.records += [OffsetRemoved(group_id, *gone) for gone in partitions[:limit]]
+        return self._gate.end(out)
+
     def delete_groups(self, token: Token, group_ids: Sequence[str]) -> Outcome:
         out = self._begin()
         errors = tuple(self._delete_group(group_id, out) for group_id in group_ids)
         out.reply(token, DeleteGroupsResult(errors))
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def _delete_group(self, group_id: str, out: Outcome) -> ErrorCode:
         group = self.groups.get(group_id)
@@ -308,7 +340,7 @@ class GroupCore:
         return ErrorCode.NONE
 
     def _begin(self) -> Outcome:
-        self._turns.begin()
+        self._gate.begin()
         return Outcome()
 
     def _group(self, group_id: str) -> Group:
@@ -358,6 +390,13 @@ def _check_txn_commit(group: Group | None, command: TxnCommit) -> ErrorCode:
     if error is not ErrorCode.NONE:
         return error
     return ErrorCode.NONE if command.generation_id == group.generation else ErrorCode.ILLEGAL_GENERATION
+
+
+def _expiry(retention_time_ms: int, now: Now) -> int:
+    """When an offset expires. A client may ask for a time that no timestamp can hold."""
+    if retention_time_ms == NO_TIMESTAMP:
+        return NO_TIMESTAMP
+    return min(max(now.wall_ms + retention_time_ms, 0), MAX_INT64)
 
 
 def _committed(group_id: str, partition: PartitionCommit, expire_timestamp_ms: int, now: Now) -> OffsetCommitted:

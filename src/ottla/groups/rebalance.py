@@ -13,6 +13,8 @@ from ottla.groups.parameters import GroupParameters
 from ottla.groups.results import JoinResult, SyncResult
 from ottla.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 
+_ABSENT_MEMBERS_PAUSE_MS = 1_000
+
 
 class Rebalance:
     def __init__(self, parameters: GroupParameters) -> None:
@@ -64,8 +66,9 @@ class Rebalance:
         if not group.members:
             self._end_empty(group, now, out)
         elif not group.elect_joined_leader():
-            # Only absent static members are left; they keep their place until their sessions end.
-            self._set_join_timer(group, group.rebalance_timeout_ms, now, out)
+            # Only absent static members are left; they keep their place until their sessions end. A client may have
+            # chosen a rebalance timeout of zero, with which this would come again at once.
+            self._set_join_timer(group, max(group.rebalance_timeout_ms, _ABSENT_MEMBERS_PAUSE_MS), now, out)
         else:
             self._begin_generation(group, now, out)
 

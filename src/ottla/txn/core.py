@@ -15,7 +15,7 @@ Its caller keeps to this order:
 from collections.abc import Callable, Mapping
 
 from ottla.coordinator_core.command_gate import CommandGate
-from ottla.coordinator_core.effects import Now, SetTimer, Token
+from ottla.coordinator_core.effects import MAX_PORTION, Now, SetTimer, Token
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Producer, TopicPartition
 from ottla.txn import listing, markers, rules
@@ -33,9 +33,6 @@ from ottla.txn.results import (
 from ottla.txn.state import ONGOING, PREPARE_COMMIT
 from ottla.txn.transaction import Transaction, created
 
-MAX_PORTION = 1000
-"""Tombstones in one outcome of expiry: its batch must stay below max.message.bytes."""
-
 
 class TxnCore:
     def __init__(
@@ -50,7 +47,7 @@ class TxnCore:
         self._next_producer_id = next_producer_id
         self.transactions: dict[str, Transaction] = {}
         """To look at, not to touch."""
-        self._turns: CommandGate[Outcome] = CommandGate()
+        self._gate: CommandGate[Outcome] = CommandGate()
 
     def replay(self, record: Record) -> None:
         """Takes over what a written record says. Durable state changes here and nowhere else."""
@@ -74,20 +71,24 @@ class TxnCore:
                 out.markers.append(self._write_markers(transaction.stored))
             elif transaction.state.is_preparing:
                 out.set_timer(_key(TimerKind.MARKERS, transaction), now.steady_ms)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def written(self, outcome: Outcome) -> None:
-        self._turns.settle(outcome)
+        self._gate.settle(outcome)
         for record in outcome.records:
             self.replay(record)
 
     def append_failed(self, outcome: Outcome, error: ErrorCode, now: Now) -> Outcome:
         """What to do instead: the replies refused, nothing changed, and another attempt where nobody else makes one."""
-        self._turns.settle(outcome)
+        self._gate.settle(outcome)
         answer = Outcome()
         answer.replies = [reply.failed(error) for reply in outcome.replies]
         answer.timers = list(outcome.otherwise)
         return answer
+
+    def fail(self) -> None:
+        """Refuse every further command: what is in memory may differ from the log."""
+        self._gate.fail()
 
     def unload(self, now: Now) -> Outcome:
         """Another broker coordinates these transactions from now on. No request ever waits here, so none is refused."""
@@ -103,7 +104,7 @@ class TxnCore:
         except KafkaError as error:
             result = InitProducerIdResult(error.code)
         out.reply(token, result)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def _init_producer_id(self, command: InitProducerId, now: Now, out: Outcome) -> InitProducerIdResult:
         if not command.transactional_id:
@@ -153,7 +154,7 @@ class TxnCore:
         out = self._begin()
         error = self._add_partitions(command, now, out)
         out.reply(token, AddPartitionsResult((error,) * len(command.partitions)))
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def _add_partitions(self, command: AddPartitions, now: Now, out: Outcome) -> ErrorCode:
         if not command.transactional_id:
@@ -188,7 +189,7 @@ class TxnCore:
         except KafkaError as error:
             result = EndTxnResult(error.code)
         out.reply(token, result)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def _end_txn(self, command: EndTxn, now: Now, out: Outcome) -> EndTxnResult:
         if not command.transactional_id:
@@ -248,7 +249,7 @@ class TxnCore:
         out = self._begin()
         transaction = self.transactions.get(marker.transactional_id)
         if transaction is None or not transaction.state.is_preparing or self._marker(transaction.stored) != marker:
-            return out
+            return self._gate.end(out)
         retries = bool(transaction.to_retry)
         for partition, error in errors.items():
             verdict = markers.judge(error)
@@ -263,7 +264,7 @@ class TxnCore:
             self._complete(transaction, now, out)
         elif transaction.to_retry and not retries:
             out.set_timer(_key(TimerKind.MARKERS, transaction), now.steady_ms + MARKER_RETRY_MS)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def _complete(self, transaction: Transaction, now: Now, out: Outcome) -> None:
         key = _key(TimerKind.MARKERS, transaction)
@@ -277,7 +278,7 @@ class TxnCore:
         out = self._begin()
         transaction = self.transactions.get(key.transactional_id)
         if transaction is None:
-            return out
+            return self._gate.end(out)
         if key.kind is TimerKind.TIMEOUT and transaction.state is ONGOING:
             self._time_out(transaction, now, out)
         elif key.kind is TimerKind.MARKERS and transaction.state.is_preparing:
@@ -287,7 +288,7 @@ class TxnCore:
                 again = WriteMarkers(self._marker(transaction.stored), tuple(sorted(transaction.to_retry)))
                 transaction.to_retry.clear()
                 out.markers.append(again)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def _await_timeout(self, record: TransactionStored, now: Now, out: Outcome) -> None:
         """Never for longer than a new transaction could: whoever wrote the record may have had another clock."""
@@ -306,19 +307,19 @@ class TxnCore:
         open_ms = stored.transaction_timeout_ms
         out.messages.append(f"{stored.transactional_id!r}: its transaction is aborted after more than {open_ms} ms")
 
-    def expire(self, now: Now) -> Outcome:
+    def expire(self, now: Now, limit: int = MAX_PORTION) -> Outcome:
         """Called now and then: forgets ids that have not been used for long.
 
-        Comes in portions that fit into a batch: call again until there is nothing to write.
+        Comes in portions of at most `limit` records: call again until there is nothing to write.
         """
         out = self._begin()
         oldest_ms = now.wall_ms - self._parameters.transactional_id_expiration_ms
         for transactional_id, transaction in self.transactions.items():
-            if len(out.records) >= MAX_PORTION:
+            if len(out.records) >= limit:
                 break
             if transaction.state.is_at_rest and transaction.stored.last_update_timestamp_ms <= oldest_ms:
                 out.records.append(TransactionRemoved(transactional_id))
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     # Looking
 
@@ -329,7 +330,7 @@ class TxnCore:
         return [listing.listed(it) for it in self.transactions.values() if wanted.accepts(it, now.wall_ms)]
 
     def _begin(self) -> Outcome:
-        self._turns.begin()
+        self._gate.begin()
         return Outcome()
 
 
