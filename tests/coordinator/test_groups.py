@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.groups.commands import Commit, PartitionCommit
+from ottla.groups.commands import Commit, LeavingMember, PartitionCommit
 from ottla.groups.records import OffsetCommitted
 from ottla.model import GROUP_OFFSETS_TOPIC, TopicPartition
 from ottla.records.builder import NewRecord, build_batch
@@ -191,6 +191,19 @@ def _bulky_commit(number: int) -> Commit:
 
 
 # Members and timers
+
+
+@on_loop
+async def test_text_of_clients_stays_on_its_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    broker = await Machine(tmp_path).start()
+    group = "readers\r\nERROR all is lost\x1b[31m"
+    joined = await broker.form_group(group)
+    await broker.groups.leave(group, [LeavingMember(joined.member_id, reason="why\nnot" + "x" * 10_000)])
+    lines = [line for line in caplog.messages if "all is lost" in line]
+    assert any("leaves group" in line for line in lines)
+    assert all(line.isprintable() and len(line) < 1000 for line in lines)
+    assert "readers\\r\\nERROR all is lost\\x1b[31m" in lines[0]
 
 
 @on_loop

@@ -7,7 +7,7 @@ import pytest
 from ottla.coordinator_core.command_gate import CommandOrderError
 from ottla.coordinator_core.effects import MAX_PORTION, Now, Reply, response_error
 from ottla.errors import ErrorCode
-from ottla.groups.commands import Commit, PartitionCommit, Protocol, TxnCommit
+from ottla.groups.commands import Commit, LeavingMember, PartitionCommit, Protocol, TxnCommit
 from ottla.groups.core import GroupCore
 from ottla.groups.effects import Outcome, TimerKey, TimerKind
 from ottla.groups.parameters import GroupParameters
@@ -373,3 +373,22 @@ def test_many_deletions_come_in_portions_that_fit_into_a_batch() -> None:
         portions.append(len(records))
     assert portions == [MAX_PORTION, MAX_PORTION, 20]
     assert shard.core.groups == {}
+
+
+def test_absent_static_members_with_a_rebalance_timeout_of_zero_do_not_keep_the_broker_busy() -> None:
+    shard = Shard()
+    joining = shard.join("a", instance_id="i", rebalance_timeout_ms=0, session_timeout_ms=60_000)
+    while joining not in shard.replies:
+        shard.fire_next()
+    joined = shard.replies[joining]
+    assert isinstance(joined, JoinResult)
+    shard.sync(joined.member_id, 1, {}, instance_id="i")
+    shard.join("b", rebalance_timeout_ms=0, version=3)
+    [newcomer] = shard.core.groups["g"].members.keys() - {joined.member_id}
+    shard.leave(LeavingMember(newcomer))
+    fired = 0
+    while shard.core.describe("g").state != "Empty":
+        shard.fire_next()
+        fired += 1
+        assert fired < 100
+    assert shard.steady_ms >= 60_000

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 from ottla.coordinator_core.command_gate import OutcomeT
 from ottla.coordinator_core.effects import MAX_PORTION, CancelTimer, Now, Reply, SetTimer
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import printable
 from ottla.records.header import iter_headers
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ class Shard(Generic[CoreT, OutcomeT]):
                 if error_code is not ErrorCode.NONE:
                     outcome = self.core.append_failed(outcome, error_code, self.now())
             for message in outcome.messages:
-                logger.info(message)
+                logger.info("%s", printable(message))
             for timer in outcome.timers:
                 self._set_timer(timer)
         except Exception as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ottla.cluster import znodes
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.records import OffsetCommitted, OffsetRemoved
+from ottla.model import printable
 from ottla.store.interface import Delete, Op, Put, StoreError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ async def read_offsets(store: Store, now_ms: int) -> list[OffsetCommitted]:
                 try:
                     name, offset = znodes.decode_name(group), znodes.decode_offset(node.data)
                 except znodes.InvalidZnodeError as error:
-                    logger.error("%s is passed over: %s", path, error)
+                    logger.error("skipping %s, which is unreadable: %s", printable(path), error)
                 else:
                     found.append(OffsetCommitted(name, topic, int(partition), offset, commit_timestamp_ms=now_ms))
     return found

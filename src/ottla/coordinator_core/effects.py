@@ -68,6 +68,7 @@ class Outcome(Generic[RecordT, ResultT, KeyT]):
         self.replies: list[Reply[ResultT]] = []
         self.timers: list[SetTimer[KeyT] | CancelTimer[KeyT]] = []
         self.messages: list[str] = []
+        """With text of clients as it is: the caller escapes what it logs."""
 
     def reply(self, token: Token, result: ResultT) -> None:
         self.replies.append(Reply(token, result))
