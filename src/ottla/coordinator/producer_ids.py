@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.cluster.registration import allocate_producer_ids
-from ottla.cluster.znodes import PRODUCER_ID_BLOCK
+from ottla.cluster.znodes import PRODUCER_ID_BLOCK, InvalidZnodeError
 from ottla.errors import ErrorCode, KafkaError
 from ottla.store.interface import StoreConflictError, StoreError
 
@@ -40,12 +40,14 @@ class ProducerIds:
             while self._next > self._last:
                 try:
                     await self._take_block()
-                except StoreError as error:
-                    # What Kafka answers, too, while it waits for a block: the client tries again.
+                except (StoreError, InvalidZnodeError) as error:
+                    # Kafka gives the same answer while it waits for a block: the client tries again.
+                    if isinstance(error, InvalidZnodeError):
+                        logger.error("%s is unreadable: %s", PRODUCER_ID_BLOCK, error)
                     raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
 
     def take(self) -> int | None:
-        """For who cannot wait: an id, or None when there is none at hand, after which some are fetched."""
+        """An id without waiting, or None when none is at hand; then the next block is requested."""
         producer_id = self._pop()
         if producer_id is None and (self._ordered is None or self._ordered.done()):
             self._ordered = asyncio.ensure_future(self._fill_unasked())
@@ -61,7 +63,9 @@ class ProducerIds:
         try:
             await self.fill()
         except KafkaError as error:
-            logger.error("no producer ids can be had from the store: %s", error)
+            logger.error("the store gave no producer ids: %s", error)
+        except Exception:
+            logger.exception("no block of producer ids could be taken from the store")
 
     async def _take_block(self) -> None:
         node = await self._store.get(PRODUCER_ID_BLOCK)

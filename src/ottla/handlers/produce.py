@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
+from ottla.coordinator.verification import Verification, transactional_header
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.context import CloseConnectionError
 from ottla.handlers.leader_hints import hint_producer
-from ottla.handlers.verification import Verification, transactional_header
 from ottla.model import INTERNAL_TOPICS, TopicPartition
 from ottla.wire.api.produce import (
     PartitionProduceResponse,

@@ -14,11 +14,11 @@ import struct
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.verification import transactional_header
 from ottla.errors import KafkaError
 from ottla.handlers.context import Later
 from ottla.handlers.leader_hints import hint_producer
 from ottla.handlers.produce import ACKS_ALL, VALID_ACKS, answer_to, hang_up, refused, reply_when_stored
-from ottla.handlers.verification import transactional_header
 from ottla.model import INTERNAL_TOPICS
 from ottla.wire.api import PRODUCE
 from ottla.wire.api.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
