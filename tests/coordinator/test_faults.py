@@ -15,7 +15,7 @@ from ottla.coordinator.journal import PartitionJournal
 from ottla.coordinator.transactions import TransactionCoordinator
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.core import GroupCore
-from ottla.groups.membership import Membership
+from ottla.groups.membership import ClassicMembership
 from ottla.groups.rebalance import Rebalance
 from ottla.groups.results import DescribedGroup, JoinResult
 from ottla.model import INTERNAL_TOPICS, ZERO_TOPIC_ID, TopicPartition
@@ -38,9 +38,9 @@ POINTS: list[tuple[type, str]] = [
     (GroupCore, "timer_fired"),
     (GroupCore, "expire_offsets"),
     (GroupCore, "unload"),
-    (Membership, "join"),
-    (Membership, "sync"),
-    (Membership, "leave"),
+    (ClassicMembership, "join"),
+    (ClassicMembership, "sync"),
+    (ClassicMembership, "leave"),
     (Rebalance, "prepare"),
     (TxnCore, "replay"),
     (TxnCore, "append_failed"),

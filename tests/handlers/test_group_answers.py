@@ -16,6 +16,7 @@ from ottla.handlers import (
     txn_offset_commit,
 )
 from ottla.handlers.operations import NOT_ASKED, ON_GROUPS
+from ottla.model import TopicId
 from ottla.wire.api.delete_groups import DeleteGroupsRequest
 from ottla.wire.api.describe_groups import DescribeGroupsRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -36,6 +37,7 @@ from tests.coordinator.world import Broker, Machine
 from tests.replication.world import on_loop
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+MISSING = TopicId(b"?" * 16)
 
 
 class At:
@@ -181,7 +183,7 @@ async def test_unknown_topic_ids_in_offset_commit_come_first(tmp_path: Path) -> 
     broker = await Machine(tmp_path).start()
     clicks = broker.metadata.image.topics["clicks"].topic_id
     request = commits(("", [0, 9]), ("", [1]))
-    request.topics[0].topic_id, request.topics[1].topic_id = clicks, b"?" * 16
+    request.topics[0].topic_id, request.topics[1].topic_id = clicks, MISSING
     reply = await ask(offset_commit, broker, 10, request)
     found = [(it.topic_id, [(each.partition_index, each.error_code) for each in it.partitions]) for it in reply.topics]
     assert found == [(clicks, [(9, UNKNOWN), (0, 0)]), (b"?" * 16, [(1, ErrorCode.UNKNOWN_TOPIC_ID)])]
@@ -211,7 +213,7 @@ async def test_txn_offset_commit_answers_what_it_refuses_first(tmp_path: Path) -
     assert partitions(reply) == [("clicks", [(9, UNKNOWN), (0, 0), (1, 0)]), ("x", [(0, UNKNOWN)])]
 
 
-def fetched(group: str, *topics: tuple[bytes, list[int]]) -> OffsetFetchRequestGroup:
+def fetched(group: str, *topics: tuple[TopicId, list[int]]) -> OffsetFetchRequestGroup:
     wanted = [OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=indexes) for topic_id, indexes in topics]
     return OffsetFetchRequestGroup(group_id=group, topics=wanted or None)
 
@@ -221,7 +223,7 @@ async def test_offset_fetch_answers_unknown_topic_ids_last(tmp_path: Path) -> No
     broker = await Machine(tmp_path).start()
     await broker.commit({0: 5})
     clicks = broker.metadata.image.topics["clicks"].topic_id
-    wanted = fetched("readers", (b"?" * 16, [0]), (clicks, [0]), (b"!" * 16, [1]), (clicks, [1]))
+    wanted = fetched("readers", (MISSING, [0]), (clicks, [0]), (TopicId(b"!" * 16), [1]), (clicks, [1]))
     [group] = (await ask(offset_fetch, broker, 10, OffsetFetchRequest(groups=[wanted]))).groups
     assert [(topic.topic_id, topic.partitions[0].error_code) for topic in group.topics] == [
         (clicks, ErrorCode.NONE),

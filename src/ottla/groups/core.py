@@ -21,8 +21,8 @@ from ottla.coordinator_core.effects import MAX_PORTION, Now, Token
 from ottla.errors import ErrorCode
 from ottla.groups.commands import UNKNOWN_MEMBER, Commit, Join, LeavingMember, PartitionCommit, Sync, TxnCommit
 from ottla.groups.effects import Outcome, TimerKey
-from ottla.groups.group import Group
-from ottla.groups.membership import Membership
+from ottla.groups.group import ClassicGroup
+from ottla.groups.membership import ClassicMembership
 from ottla.groups.offsets import is_expired
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.rebalance import Rebalance, dismiss
@@ -49,10 +49,10 @@ _TOMBSTONE_BYTES = 400
 class GroupCore:
     def __init__(self, parameters: GroupParameters, new_uuid: Callable[[], str]) -> None:
         self._parameters = parameters
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, ClassicGroup] = {}
         """To look at, not to touch."""
         self._rebalance = Rebalance(parameters)
-        self._membership = Membership(self.groups, self._rebalance, parameters, new_uuid)
+        self._membership = ClassicMembership(self.groups, self._rebalance, parameters, new_uuid)
         self._transactions: dict[int, dict[tuple[str, TopicPartition], None]] = {}
         """By producer id, the groups and partitions for which its open transaction has written offsets. They may have
         been deleted since."""
@@ -225,7 +225,7 @@ class GroupCore:
             out.reply(token, DeleteOffsetsResult(ErrorCode.NONE, errors))
         return self._gate.end(out)
 
-    def _delete_offset(self, group: Group, partition: TopicPartition, out: Outcome) -> ErrorCode:
+    def _delete_offset(self, group: ClassicGroup, partition: TopicPartition, out: Outcome) -> ErrorCode:
         if group.is_subscribed_to(partition.topic):
             return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         if group.offsets.get(*partition) is not None or group.offsets.is_pending(*partition):
@@ -249,7 +249,7 @@ class GroupCore:
                 out.records.append(GroupRemoved(group.group_id))
         return self._gate.end(out)
 
-    def _is_expired(self, group: Group, committed: OffsetCommitted, now: Now) -> bool:
+    def _is_expired(self, group: ClassicGroup, committed: OffsetCommitted, now: Now) -> bool:
         if group.offsets.is_pending(committed.topic, committed.partition):
             return False  # Its tombstone would take the pending offset with it.
         start_ms = group.retention_start_ms(committed)
@@ -343,11 +343,11 @@ class GroupCore:
         self._gate.begin()
         return Outcome()
 
-    def _group(self, group_id: str) -> Group:
+    def _group(self, group_id: str) -> ClassicGroup:
         """Offsets may be committed without any membership: such a group is made by its first offset."""
         group = self.groups.get(group_id)
         if group is None:
-            group = self.groups[group_id] = Group(group_id)
+            group = self.groups[group_id] = ClassicGroup(group_id)
         return group
 
     def _remove_group(self, group_id: str) -> None:
@@ -357,7 +357,7 @@ class GroupCore:
             self._group(group_id).offsets = group.offsets
 
 
-def _check_commit(group: Group | None, command: Commit) -> ErrorCode:
+def _check_commit(group: ClassicGroup | None, command: Commit) -> ErrorCode:
     anonymous = command.generation_id < 0
     if group is None:
         if anonymous:
@@ -375,7 +375,7 @@ def _check_commit(group: Group | None, command: Commit) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _check_txn_commit(group: Group | None, command: TxnCommit) -> ErrorCode:
+def _check_txn_commit(group: ClassicGroup | None, command: TxnCommit) -> ErrorCode:
     """No rebalance stands in the way: who is still a member of the generation may finish what it has begun."""
     if command.group_id == "":
         return ErrorCode.INVALID_GROUP_ID

@@ -79,7 +79,7 @@ class InitialDelay:
     member_added: bool = False
 
 
-class Group:
+class ClassicGroup:
     """Invariants: the leader is a member, `awaiting_join` counts the members with a join token, and every protocol
     set that was accepted leaves at least one protocol that all members support."""
 
