@@ -163,3 +163,16 @@ async def test_a_batch_that_cannot_be_read_does_not_cost_the_others(
     await shard.load()
     assert shard.core.replayed == [b"a", b"b"]
     assert "skipping the batch at offset 1" in caplog.text
+
+
+@on_loop
+async def test_what_is_appended_while_a_load_replays_what_is_kept_elsewhere_is_replayed_too(tmp_path: Path) -> None:
+    world = PartitionWorld(tmp_path)
+    shard = new_shard(world, Slow(world.clock))
+    loading = asyncio.ensure_future(shard.load([b"elsewhere"] * 30))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert 10 <= len(shard.core.replayed) < 30
+    world.partition.append(batch(b"appended", key=b"k"))
+    await loading
+    assert shard.core.loaded_with == [*[b"elsewhere"] * 30, b"appended"]

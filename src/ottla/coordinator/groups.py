@@ -122,8 +122,9 @@ class GroupCoordinator:
         stored: list[OffsetCommitted] = []
         if _offsets_in_store(config):
             index = shard.partition.topic_partition.partition
-            every = await read_offsets(self._store, self._clock.time_ms())
-            stored = [record for record in every if self._shards.partition_of(record.group) == index]
+            stored = await read_offsets(
+                self._store, lambda group: self._shards.partition_of(group) == index, self._clock.time_ms()
+            )
         await shard.load(stored)
         if shard.loaded:
             await self._forget_missing_topics(shard)

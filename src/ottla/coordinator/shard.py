@@ -110,24 +110,30 @@ class Shard(Generic[CoreT, OutcomeT]):
         A new leader does not know yet how much of its log is committed. All of it may be, and earlier answers may
         depend on it. So the shard replays all of it, and answers nobody before all of it is committed.
         """
-        partition = self.partition
-        offset = partition.log.log_start_offset
-        while not self._unloaded and (offset < partition.log.end_offset or offset > partition.high_watermark):
-            if offset < partition.log.end_offset:
-                offset = await self._replay_from(offset)
-            else:
-                await partition.committed(offset)
+        offset = await self._replay_log(self.partition.log.log_start_offset)
         await self._replay(partial(self.core.replay, record) for record in kept_elsewhere)
+        await self._replay_log(offset)
         if not self._unloaded:
             outcome = self.core.on_loaded(self.now())
             self.loaded = True
             self.perform(outcome)
 
+    async def _replay_log(self, offset: int) -> int:
+        """Replay the log from an offset on, up to an end that is committed. Returns the end."""
+        partition = self.partition
+        while not self._unloaded and (offset < partition.log.end_offset or offset > partition.high_watermark):
+            if offset < partition.log.end_offset:
+                offset = await self._replay_from(offset)
+            else:
+                await partition.committed(offset)
+        return offset
+
     async def _replay_from(self, offset: int) -> int:
         """Replay some batches. Returns the offset of the next ones."""
+        end_offset = self.partition.log.end_offset
         found = self.partition.read_everything(offset, _READ_SIZE)
         await self._replay(await self._background.run(partial(self._read, found)))
-        return self.partition.log.end_offset if found.file is None else found.next_offset
+        return end_offset if found.file is None else found.next_offset
 
     def _read(self, found: LogRead) -> list[Callable[[], None]]:
         """Runs in a thread. The bytes change under it only if this broker has stopped to lead."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from ottla.store.interface import Store
 
 logger = logging.getLogger("ottla.coordinator")
+
+
+_NODES_PER_SLICE = 500
 
 
 class StoreJournal:
@@ -71,10 +75,15 @@ class StoreJournal:
             await written
 
 
-async def read_offsets(store: Store, now_ms: int) -> list[OffsetCommitted]:
-    """Every offset in the store. When it was committed is not known, so its retention begins anew."""
+async def read_offsets(store: Store, is_wanted: Callable[[str], bool], now_ms: int) -> list[OffsetCommitted]:
+    """The offsets of wanted groups in the store. The store has no times of commits, so retention begins now.
+
+    Lets others run in between, since there can be many.
+    """
     found = []
-    for path, node in (await store.read_tree(znodes.CONSUMERS)).items():
+    for number, (path, node) in enumerate((await store.read_tree(znodes.CONSUMERS)).items()):
+        if number % _NODES_PER_SLICE == 0:
+            await asyncio.sleep(0)
         match path.split("/"):
             case ["", "consumers", group, "offsets", topic, partition] if partition.isdecimal():
                 try:
@@ -82,5 +91,6 @@ async def read_offsets(store: Store, now_ms: int) -> list[OffsetCommitted]:
                 except znodes.InvalidZnodeError as error:
                     logger.error("skipping %s, which is unreadable: %s", printable(path), error)
                 else:
-                    found.append(OffsetCommitted(name, topic, int(partition), offset, commit_timestamp_ms=now_ms))
+                    if is_wanted(name):
+                        found.append(OffsetCommitted(name, topic, int(partition), offset, commit_timestamp_ms=now_ms))
     return found
