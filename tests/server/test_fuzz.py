@@ -340,11 +340,11 @@ def test_damaged_records_are_stored_or_refused(topic: str, attack: Attack) -> No
 NOT_YET = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 
 
-def commit(client: WireClient, group: str, version: int, retention_time_ms: int = -1) -> int:
+def commit(client: WireClient, group: str, topic: str, version: int, retention_time_ms: int = -1) -> int:
     """Commit an offset as a consumer that assigns itself its partitions, as soon as the group has a coordinator."""
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="")
-    topic = OffsetCommitRequestTopic(name="clicks", partitions=[partition])
-    request = OffsetCommitRequest(group_id=group, retention_time_ms=retention_time_ms, topics=[topic])
+    wanted = OffsetCommitRequestTopic(name=topic, partitions=[partition])
+    request = OffsetCommitRequest(group_id=group, retention_time_ms=retention_time_ms, topics=[wanted])
     while True:
         client.call(FindCoordinatorRequest(key=group), 1, FindCoordinatorResponse)
         reply = client.call(request, version, OffsetCommitResponse)
@@ -382,7 +382,9 @@ class TestFound:
     @pytest.mark.parametrize("version", [2, 3, 4])
     def test_an_offset_that_is_kept_for_ever(self, version: int, bootstrap: str) -> None:
         """The time of its expiry did not fit into a record, after which the partition served no group any more."""
+        topic = f"kept-{version}"
+        create_topic(bootstrap, topic)
         with WireClient(bootstrap) as client, WireClient(bootstrap) as bystander:
-            assert commit(bystander, "h", 6) == ErrorCode.NONE
-            assert commit(client, "g", version, retention_time_ms=2**63 - 1) == ErrorCode.NONE
-            assert commit(bystander, "h", 6) == ErrorCode.NONE
+            assert commit(bystander, "bystander", topic, 6) == ErrorCode.NONE
+            assert commit(client, topic, topic, version, retention_time_ms=2**63 - 1) == ErrorCode.NONE
+            assert commit(bystander, "bystander", topic, 6) == ErrorCode.NONE

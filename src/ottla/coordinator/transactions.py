@@ -188,6 +188,9 @@ class TransactionCoordinator:
             return (error.code,) * len(command.partitions)
         except ClientError:
             return (ErrorCode.NETWORK_EXCEPTION,) * len(command.partitions)
+        except ValueError:
+            # A broker of a later release answered with an error code that this one does not know.
+            return (ErrorCode.UNKNOWN_SERVER_ERROR,) * len(command.partitions)
 
     async def _ask_peer(self, coordinator: int, command: AddPartitions, add: bool) -> Sequence[ErrorCode]:
         topics: dict[str, AddPartitionsToTxnTopic] = {}

@@ -47,7 +47,7 @@ def is_wanted(config: BrokerConfig, *, adds: bool) -> bool:
     return adds or config.boolean("transaction.partition.verification.enable")
 
 
-class Broker(Protocol):
+class BrokerParts(Protocol):
     """What a verification needs of the broker."""
 
     @property
@@ -64,7 +64,11 @@ class Verification:
     """The transactional batches of one Produce request; at least one."""
 
     def __init__(
-        self, broker: Broker, api_version: int, transactional_id: str, batches: Mapping[TopicPartition, BatchHeader]
+        self,
+        broker: BrokerParts,
+        api_version: int,
+        transactional_id: str,
+        batches: Mapping[TopicPartition, BatchHeader],
     ) -> None:
         self._broker = broker
         self._api_version = api_version
