@@ -80,7 +80,7 @@ class GroupCoordinator:
         self._expiry: Timer | None = None
 
     def start(self) -> None:
-        """Follow the cluster image from now on. The replicas must have followed it before."""
+        """Apply cluster images from now on. Replicas must apply each image before this coordinator does."""
         self._metadata.subscribe(self._apply)
         self._schedule_expiry()
 
@@ -89,7 +89,7 @@ class GroupCoordinator:
             self._expiry.cancel()
         self._shards.stop()
 
-    # Following the cluster
+    # Applying images
 
     def _apply(self, image: ClusterImage, config: BrokerConfig) -> None:
         before, self._topics = self._topics, image.topics
@@ -154,11 +154,11 @@ class GroupCoordinator:
         self._schedule_expiry()
 
     async def locate(self, group_id: str) -> int:
-        """The broker that coordinates a group. The offsets topic is created for the very first one."""
+        """The broker that coordinates a group. The first request creates the offsets topic."""
         return await self._shards.locate(group_id, self._metadata.create_offsets_topic)
 
     def partition_of(self, group_id: str) -> TopicPartition:
-        """Where the offsets of a group are. Raises KafkaError while there is no such place."""
+        """The partition that has the offsets of a group. Raises KafkaError while there is none."""
         return TopicPartition(GROUP_OFFSETS_TOPIC, self._shards.partition_of(group_id))
 
     # Commands
@@ -180,12 +180,12 @@ class GroupCoordinator:
         return await self._shards.run(commit.group_id, lambda core, token, now: core.commit_offsets(token, commit, now))
 
     def begin_verification(self, commit: TxnCommit, *, supports_epoch_bump: bool) -> VerificationGuard | None:
-        """Before `commit_txn`: what `Partition.begin_verification` says of the group's partition. Raises KafkaError."""
+        """Before `commit_txn`: `Partition.begin_verification` of the group's partition. Raises KafkaError."""
         partition = self._shards.find(commit.group_id).partition
         return partition.begin_verification(commit.producer, NO_SEQUENCE, supports_epoch_bump=supports_epoch_bump)
 
     async def commit_txn(self, commit: TxnCommit, guard: VerificationGuard | None) -> CommitResult:
-        """Commit offsets in a transaction, whose coordinator knows of the group's partition if there is a guard."""
+        """Commit offsets in a transaction. With a guard, the caller has verified the group's partition."""
         shard = self._shards.find(commit.group_id)
         return await shard.run(
             lambda core, token, now: core.commit_txn_offsets(token, commit, now),
@@ -206,7 +206,7 @@ class GroupCoordinator:
     def end_transaction(
         self, index: int, marker: EndTransactionMarker, transaction_version: int
     ) -> asyncio.Future[None] | None:
-        """Write the end of a transaction into a partition of `__consumer_offsets`: its offsets count now, or never."""
+        """Append the end of a transaction to a partition of `__consumer_offsets`. Commits or drops its offsets."""
         try:
             shard = self._shards.at(index)
         except KafkaError as error:
@@ -217,7 +217,7 @@ class GroupCoordinator:
             lambda: shard.core.replay_end_txn(marker.producer_id, committed=marker.committed),
         )
 
-    # Questions
+    # Queries
 
     def committed(self, group_id: str) -> GroupOffsets:
         shard = self._shards.find(group_id)
@@ -231,11 +231,11 @@ class GroupCoordinator:
 
 
 class GroupOffsets:
-    """What a group has committed, to look at right now."""
+    """The committed offsets of a group, to be read at once."""
 
     def __init__(self, core: GroupCore, group_id: str, wait: asyncio.Future[None] | None) -> None:
         self.wait = wait
-        """What is read here may be told to somebody when this is done, and not at all if it fails."""
+        """A reply with these offsets must wait until this is done, and must not be sent if it fails."""
         self._core = core
         self._group_id = group_id
 
@@ -251,7 +251,7 @@ class GroupOffsets:
 
 
 class GroupJournal:
-    """Offsets that are part of a transaction go into a batch of that transaction."""
+    """Writes offsets of a transaction into a batch of that transaction."""
 
     def __init__(self, partition: PartitionJournal[Record]) -> None:
         self._partition = partition

@@ -1,4 +1,4 @@
-"""Producer ids, unique in the cluster: taken from the store in blocks, given out one by one."""
+"""Producer ids, unique in the cluster. A broker takes blocks of them from the store and gives out one at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger("ottla.coordinator")
 
 
 class ProducerIds:
-    """A block that is not used up when the broker stops is lost, which 63 bits can afford."""
+    """The unused rest of a block is lost when the broker stops. There are 63 bits of ids."""
 
     def __init__(self, broker_id: int, store: Store) -> None:
         self._broker_id = broker_id
@@ -29,13 +29,13 @@ class ProducerIds:
         self._ordered: asyncio.Task[None] | None = None
 
     async def next(self) -> int:
-        """Raises KafkaError when the store has no block to give now."""
+        """The next id. Raises KafkaError when no block can be taken from the store now."""
         while (producer_id := self._pop()) is None:
             await self.fill()
         return producer_id
 
     async def fill(self) -> None:
-        """Have an id at hand. Raises KafkaError when the store has no block to give now."""
+        """Make sure that an id is at hand. Raises KafkaError when no block can be taken from the store now."""
         async with self._refilling:
             while self._next > self._last:
                 try:

@@ -66,7 +66,7 @@ class Shards(Generic[CoreT, OutcomeT]):
         self._shards.clear()
 
     def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
-        """Follow the cluster. The replicas must have followed it before."""
+        """Apply a cluster image. Replicas must have applied it before."""
         topic = image.topics.get(self.topic)
         led = {}
         for state in topic.partitions if topic is not None else ():
@@ -117,7 +117,7 @@ class Shards(Generic[CoreT, OutcomeT]):
             await self._load_shard(shard, config)
         except Exception:
             if self._shards.get(index) is not shard:
-                return  # Another broker leads by now, which is why.
+                return  # The load failed because another broker leads now.
             logger.exception(
                 "%s: the coordinator could not be loaded; next attempt in %.0f s", shard.partition, _LOAD_AGAIN_SECONDS
             )
@@ -126,7 +126,7 @@ class Shards(Generic[CoreT, OutcomeT]):
     # Finding a key
 
     async def locate(self, key: str, create_topic: Callable[[], Awaitable[None]]) -> int:
-        """The broker that coordinates a key. The topic is created for the very first one. Raises KafkaError."""
+        """The broker that coordinates a key. The first request creates the topic. Raises KafkaError."""
         if self.topic not in self._metadata.image.topics:
             try:
                 await create_topic()

@@ -1,7 +1,7 @@
-"""`offsets.storage=zookeeper`: committed offsets live in the store under `/consumers`, as early Kafka kept them.
+"""`offsets.storage=zookeeper`: committed offsets are kept in the store under `/consumers`, as early Kafka did.
 
-A node holds the offset alone, so metadata and leader epoch of a commit are forgotten when the broker restarts. Group
-membership stays in `__consumer_offsets` either way.
+A node holds only the offset, so metadata and leader epoch of a commit are lost when the broker restarts. Group
+membership is always kept in `__consumer_offsets`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NODES_PER_SLICE = 500
 class StoreJournal:
     """Sends offsets to the store and everything else to the partition.
 
-    The partition may still hold offsets from before the setting was changed, so a removal goes to both.
+    The partition may still hold offsets from before the setting was changed, so a removal is written to both.
     """
 
     def __init__(self, store: Store, partition: PartitionJournal[Record]) -> None:
@@ -44,7 +44,8 @@ class StoreJournal:
     def encode(self, outcome: Outcome, admission: Admission | None) -> Write:
         if outcome.producer is not None:
             raise KafkaError(
-                ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "offsets in the store (offsets.storage) know no transactions"
+                ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+                "offsets in the store (offsets.storage) cannot be part of transactions",
             )
         ops: list[Op] = []
         others: list[Record] = []
@@ -55,7 +56,7 @@ class StoreJournal:
             elif isinstance(record, OffsetRemoved):
                 others.append(record)
                 path = znodes.offset_path(record.group, record.topic, record.partition)
-                # A node that is not there cannot be deleted, and would fail all the others with it.
+                # Deleting a node that does not exist would fail the whole commit, so it is created first.
                 ops += [Put(path, b""), Delete(path)]
             else:
                 others.append(record)

@@ -80,7 +80,7 @@ class TransactionCoordinator:
         self._expiry: Timer | None = None
 
     def start(self) -> None:
-        """Follow the cluster image from now on. Replicas and groups must have followed it before."""
+        """Apply cluster images from now on. Replicas and groups must apply each image before this coordinator does."""
         self._metadata.subscribe(self._apply)
         self._schedule_expiry()
 
@@ -132,7 +132,7 @@ class TransactionCoordinator:
         self._schedule_expiry()
 
     async def locate(self, transactional_id: str) -> int:
-        """The broker that coordinates an id. The topic of transactions is created for the very first one."""
+        """The broker that coordinates a transactional id. The first request creates the topic of transactions."""
         return await self._shards.locate(transactional_id, self._metadata.create_transaction_topic)
 
     # Commands
@@ -159,10 +159,10 @@ class TransactionCoordinator:
     async def admit(
         self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition], *, add: bool
     ) -> dict[TopicPartition, ErrorCode]:
-        """Ask, for leaders of partitions, whether these are part of a transaction; with `add`, make them so (KIP-890).
+        """Ask the coordinator of a transaction whether partitions are part of it; with `add`, add them (KIP-890).
 
-        Returns the refusals. The end of the transaction before may still be on its way into its partitions: as in
-        Kafka, who wants to add waits for it a little, so that clients need not.
+        Returns the refusals. The markers of the previous transaction may not be written yet: as in Kafka, this broker
+        then retries an addition for a while, so that the client need not.
         """
         config = self._metadata.config
         pause = config.integer("add.partitions.to.txn.retry.backoff.ms") / 1000
@@ -178,7 +178,7 @@ class TransactionCoordinator:
         }
 
     async def _ask(self, command: AddPartitions, add: bool) -> Sequence[ErrorCode]:
-        """Ask the coordinator of a transaction, which may be another broker."""
+        """Ask the coordinator of the transaction, here or on another broker."""
         try:
             coordinator = await self.locate(command.transactional_id)
             if coordinator != self._metadata.broker_id:
@@ -224,7 +224,7 @@ class TransactionCoordinator:
         self._clock.call_later(seconds, over.set_result, None)
         await over
 
-    # Questions
+    # Queries
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         return self._shards.find(transactional_id).core.describe(transactional_id)

@@ -1,15 +1,15 @@
-"""The groups of one partition of `__consumer_offsets`, as one object that never waits and never writes.
+"""The groups of one partition of `__consumer_offsets`, as one object without I/O.
 
-Its caller keeps to this order:
+The caller must keep to this order:
 
 1. While loading: `replay` every record of the partition and `replay_end_txn` every end of a transaction, in their
-   order, then `on_loaded`. To begin again after a failure, `unload` first: an end that is replayed a second time
-   must not meet offsets that were written after it.
+   order, then `on_loaded`. After a failure, replay into a new object: the second replay of an end must not meet
+   offsets that were written after it.
 2. A command returns an `Outcome`. If it has records, append them to the partition, then call `written`, or
    `append_failed` and go on with the outcome that this returns instead. No other command comes in between. The
    records of an outcome with a producer make one transactional batch of that producer.
-3. Perform the timers, log the messages, and send the replies once the records are committed. A result that was read
-   while records were still on their way to the other replicas waits for them too.
+3. Set the timers, log the messages, and send the replies once the records are committed. A reply that was decided
+   while earlier records are not committed waits for these as well.
 4. When the end of a transaction has been appended to the partition: `replay_end_txn`, before the next command.
 5. When the partition moves away: `unload`, send its replies, and drop the object.
 """
@@ -50,18 +50,18 @@ class GroupCore:
     def __init__(self, parameters: GroupParameters, new_uuid: Callable[[], str]) -> None:
         self._parameters = parameters
         self.groups: dict[str, ClassicGroup] = {}
-        """To look at, not to touch."""
+        """Only for reading."""
         self._rebalance = Rebalance(parameters)
         self._membership = ClassicMembership(self.groups, self._rebalance, parameters, new_uuid)
         self._transactions: dict[int, dict[tuple[str, TopicPartition], None]] = {}
-        """By producer id, the groups and partitions for which its open transaction has written offsets. They may have
-        been deleted since."""
+        """By producer id, the groups and partitions for which its open transaction has written offsets. Groups and
+        offsets may have been deleted since."""
         self._gate: CommandGate[Outcome] = CommandGate()
 
     def replay(self, record: Record, producer_id: int | None = None) -> None:
-        """Takes over what a written record says. Durable state changes here and in `replay_end_txn`, nowhere else.
+        """Applies a written record. Durable state changes only here and in `replay_end_txn`.
 
-        A producer id comes with the records of a transactional batch. Offsets wait for the end of its transaction.
+        Records of a transactional batch have a producer id: their offsets are pending until its transaction ends.
         """
         match record:
             case OffsetCommitted():
@@ -84,14 +84,14 @@ class GroupCore:
             self._transactions.setdefault(producer_id, {})[where] = None
 
     def replay_end_txn(self, producer_id: int, *, committed: bool) -> None:
-        """Takes over what a written control record says: the offsets of the transaction count now, or never."""
+        """Applies a written control record: commits or drops the pending offsets of a transaction."""
         self._gate.check_ready()
         for group_id, partition in self._transactions.pop(producer_id, ()):
             if group_id in self.groups:
                 self.groups[group_id].offsets.end_pending(partition, producer_id, committed=committed)
 
     def on_loaded(self, now: Now) -> Outcome:
-        """The log has been replayed: give every member a whole session to find its new coordinator."""
+        """The log is replayed: every member gets a whole session timeout to find its new coordinator."""
         out = self._begin()
         for group in self.groups.values():
             for member in group.members.values():
@@ -107,7 +107,7 @@ class GroupCore:
             self.replay(record, producer_id)
 
     def append_failed(self, outcome: Outcome, error: ErrorCode, now: Now) -> Outcome:
-        """What to do instead: the replies refused, and the group brought back to a state that needs no record."""
+        """The effects instead of those of `outcome`: refused replies, and a group in a state without the records."""
         self._gate.settle(outcome)
         answer = Outcome()
         answer.replies = [reply.failed(error) for reply in outcome.replies]
@@ -150,7 +150,7 @@ class GroupCore:
     def heartbeat(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int, now: Now
     ) -> ErrorCode:
-        """The most frequent command: it has no effects, it only moves the member's deadline."""
+        """The most frequent command. It only moves the member's deadline, without effects."""
         return self._membership.heartbeat(group_id, member_id, group_instance_id, generation_id, now)
 
     def timer_fired(self, key: TimerKey, now: Now) -> Outcome:
@@ -173,7 +173,7 @@ class GroupCore:
         return self._gate.end(out)
 
     def commit_txn_offsets(self, token: Token, command: TxnCommit, now: Now) -> Outcome:
-        """Unlike a commit by the consumer itself this is no sign of life: the producer may live without it."""
+        """This does not renew the session of the consumer: the producer may be alive without it."""
         out = self._begin()
         error = _check_txn_commit(self.groups.get(command.group_id), command)
         if error is not ErrorCode.NONE:
@@ -207,8 +207,8 @@ class GroupCore:
         return [] if group is None else list(group.offsets)
 
     def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction may still change what is committed: UNSTABLE_OFFSET_COMMIT for those who asked
-        for stable offsets (KIP-447)."""
+        """Whether an open transaction may still change the offset. A client that asked for stable offsets then gets
+        UNSTABLE_OFFSET_COMMIT (KIP-447)."""
         group = self.groups.get(group_id)
         return group is not None and group.offsets.is_pending(topic, partition)
 
@@ -218,7 +218,7 @@ class GroupCore:
         if group is None:
             out.reply(token, DeleteOffsetsResult(ErrorCode.GROUP_ID_NOT_FOUND))
         elif group.state is not EMPTY and not group.uses_consumer_protocol:
-            # Nobody can tell which topics the members of another protocol still read.
+            # The broker cannot read subscriptions of other protocols, so the members may still read the topics.
             out.reply(token, DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP))
         else:
             errors = tuple(self._delete_offset(group, partition, out) for partition in partitions)
@@ -233,7 +233,7 @@ class GroupCore:
         return ErrorCode.NONE
 
     def expire_offsets(self, now: Now, limit: int = MAX_PORTION) -> Outcome:
-        """Called now and then: drops offsets past their retention, and empty groups that have none left.
+        """Called periodically: removes offsets past their retention, and empty groups without offsets.
 
         Comes in portions of at most `limit` records: call again until there is nothing to write.
         """
@@ -251,7 +251,7 @@ class GroupCore:
 
     def _is_expired(self, group: ClassicGroup, committed: OffsetCommitted, now: Now) -> bool:
         if group.offsets.is_pending(committed.topic, committed.partition):
-            return False  # Its tombstone would take the pending offset with it.
+            return False  # A tombstone would also remove the pending offset.
         start_ms = group.retention_start_ms(committed)
         retention_ms = self._parameters.offsets_retention_ms
         return start_ms is not None and is_expired(committed, start_ms, retention_ms, now.wall_ms)
@@ -293,7 +293,7 @@ class GroupCore:
         )
 
     def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
-        """All groups, or those in one of the states and of one of the types, whatever the case of the letters."""
+        """All groups, or those in one of the states and of one of the types. Upper and lower case are the same."""
         states = {state.strip().lower() for state in states}
         types = {group_type.lower() for group_type in types}
         return [
@@ -344,7 +344,7 @@ class GroupCore:
         return Outcome()
 
     def _group(self, group_id: str) -> ClassicGroup:
-        """Offsets may be committed without any membership: such a group is made by its first offset."""
+        """Offsets may be committed to a group without members: its first offset creates such a group."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = ClassicGroup(group_id)
@@ -353,7 +353,7 @@ class GroupCore:
     def _remove_group(self, group_id: str) -> None:
         group = self.groups.pop(group_id, None)
         if group is not None and (len(group.offsets) or group.offsets.has_pending):
-            # Offsets have tombstones of their own; until these come, the offsets belong to a group without members.
+            # Offsets have tombstones of their own. Until these are replayed, a group without members has the offsets.
             self._group(group_id).offsets = group.offsets
 
 
@@ -364,19 +364,19 @@ def _check_commit(group: ClassicGroup | None, command: Commit) -> ErrorCode:
             return ErrorCode.NONE
         return ErrorCode.GROUP_ID_NOT_FOUND if command.knows_group_id_not_found else ErrorCode.ILLEGAL_GENERATION
     if anonymous and group.state is EMPTY:
-        return ErrorCode.NONE  # A consumer that assigns itself its partitions, or an administrator.
+        return ErrorCode.NONE  # A consumer that assigns its own partitions, or an administrator.
     error = group.check_member(command.member_id, command.group_instance_id)
     if error is not ErrorCode.NONE:
         return error
     if command.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
     if group.state is COMPLETING_REBALANCE:
-        return ErrorCode.REBALANCE_IN_PROGRESS  # The offsets may belong to partitions that are another's by now.
+        return ErrorCode.REBALANCE_IN_PROGRESS  # Another member may own the partitions by now.
     return ErrorCode.NONE
 
 
 def _check_txn_commit(group: ClassicGroup | None, command: TxnCommit) -> ErrorCode:
-    """No rebalance stands in the way: who is still a member of the generation may finish what it has begun."""
+    """A rebalance does not matter: a member of the current generation may finish its transaction."""
     if command.group_id == "":
         return ErrorCode.INVALID_GROUP_ID
     anonymous = command.generation_id < 0
@@ -385,7 +385,7 @@ def _check_txn_commit(group: ClassicGroup | None, command: TxnCommit) -> ErrorCo
     if anonymous and group.state is EMPTY:
         return ErrorCode.NONE
     if anonymous and command.member_id == UNKNOWN_MEMBER and command.group_instance_id is None:
-        return ErrorCode.NONE  # Before version 3 nobody said who consumed: only its epoch fences such a producer.
+        return ErrorCode.NONE  # Before version 3 requests had no member id: only the epoch fences the producer.
     error = group.check_member(command.member_id, command.group_instance_id)
     if error is not ErrorCode.NONE:
         return error

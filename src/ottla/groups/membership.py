@@ -1,4 +1,4 @@
-"""How clients enter a group, learn their part, stay and leave: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
+"""Members of classic groups join, get assignments, stay and leave: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
 
 from collections.abc import Callable, Sequence
 
@@ -54,7 +54,7 @@ class ClassicMembership:
         return ErrorCode.NONE
 
     def _join_new_group(self, token: Token, join: Join, now: Now, out: Outcome) -> None:
-        """The group is written down before anyone hears of it, empty as it is until its first generation."""
+        """Stores the new group, still empty, before the first reply."""
         group = self._groups[join.group_id] = ClassicGroup(join.group_id)
         group.state_timestamp_ms = now.wall_ms
         self._join_unknown(group, token, join, now, out)
@@ -69,8 +69,8 @@ class ClassicMembership:
         out.undo = undo
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """While a group prepares, those who wait already are counted, so that a limit which was lowered lets the
-        first ones back in and turns the rest away."""
+        """During a rebalance only members that have joined count, so that after group.max.size was lowered the first
+        members get back in and the others are refused."""
         if group.state is EMPTY:
             return True
         member = group.members.get(member_id)
@@ -100,7 +100,7 @@ class ClassicMembership:
     def _join_static(
         self, group: ClassicGroup, instance_id: str, token: Token, join: Join, now: Now, out: Outcome
     ) -> None:
-        """A static member has no member id only when it starts: it takes the place of its last run (KIP-345)."""
+        """A static member without a member id has just started: it replaces its previous run (KIP-345)."""
         member_id = f"{instance_id}-{self._new_uuid()}"
         old = group.members.get(group.static_members.get(instance_id, UNKNOWN_MEMBER))
         if old is None:
@@ -116,7 +116,7 @@ class ClassicMembership:
         if group.state is STABLE and group.protocol == group.select_protocol():
             leads = group.leader == new.member_id
             skip = leads and join.supports_skip_assignment
-            # An older client is told that its last run leads, so that it does not assign (KIP-814).
+            # An older client gets the id of its previous run as the leader, so that it does not assign (KIP-814).
             out.reply(token, joined(group, new, group.leader if skip else old_leader, skip_assignment=skip))
             self._store_replacement(group, old, new, now, out)
         else:
@@ -125,7 +125,7 @@ class ClassicMembership:
             self._rebalance.prepare_or_complete(group, reason, now, out)
 
     def _store_replacement(self, group: ClassicGroup, old: Member, new: Member, now: Now, out: Outcome) -> None:
-        """Nothing that matters to the other members has changed, so the group stays stable, new id apart."""
+        """The group stays stable: only the member id has changed."""
         assignments = {member.member_id: member.assignment for member in group.members.values()}
         out.records.append(group.stored(assignments, now))
 
@@ -149,8 +149,8 @@ class ClassicMembership:
         leads = group.leader == member.member_id
         unchanged = member.protocols == join.protocols
         if unchanged and (group.state is COMPLETING_REBALANCE or (group.state is STABLE and not leads)):
-            # It may have missed the answer to its last JoinGroup. A stable group's leader, in contrast, joins again
-            # because it wants a rebalance: a topic has grown, for example.
+            # The reply to the member's last JoinGroup may be lost. The leader of a stable group is different: it joins
+            # again because it wants a rebalance, for example because a topic has grown.
             out.reply(token, joined(group, member, group.leader))
             return
         group.update_protocols(member, join.protocols)

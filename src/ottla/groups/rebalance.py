@@ -1,7 +1,7 @@
-"""The rebalance of a classic group, from the first join to the next generation, and the timers that push it on.
+"""The rebalance of a classic group, from the first join to the next generation, and its timers.
 
-Each method changes what is kept in memory only and puts everything else into an `Outcome`. A group becomes stable or
-empty by the replay of the record that says so, never here.
+The methods change only state that is kept in memory; all effects go into an `Outcome`. A group becomes stable or empty
+only by the replay of a record, never here.
 """
 
 from ottla.coordinator_core.effects import Now
@@ -27,7 +27,7 @@ class Rebalance:
             self.prepare(group, reason, now, out)
 
     def prepare(self, group: ClassicGroup, reason: str, now: Now, out: Outcome) -> None:
-        """Everybody has to join again. Those who wait for an assignment are told at once, the others by heartbeat."""
+        """All members must join again. Those that wait for an assignment are told at once, the others by heartbeat."""
         if group.state is COMPLETING_REBALANCE:
             self._cancel_syncs(group, now, out)
         group.pending_sync.clear()
@@ -53,7 +53,7 @@ class Rebalance:
                 self.await_heartbeat(group, member, member.session_timeout_ms, now, out)
 
     def complete_if_ready(self, group: ClassicGroup, now: Now, out: Outcome) -> None:
-        """The initial delay runs to its end even when everybody known has joined: it is for those who are not."""
+        """The initial delay never ends early: it waits for members that are not known yet."""
         if group.state is PREPARING_REBALANCE and group.initial_delay is None and group.all_joined:
             self._complete_join(group, now, out)
 
@@ -66,8 +66,8 @@ class Rebalance:
         if not group.members:
             self._end_empty(group, now, out)
         elif not group.elect_joined_leader():
-            # Only absent static members are left; they keep their place until their sessions end. A client may have
-            # chosen a rebalance timeout of zero, with which this would come again at once.
+            # Only absent static members are left; they stay in the group until their sessions end. A client may have
+            # chosen a rebalance timeout of zero, with which this timer would fire again at once.
             self._set_join_timer(group, max(group.rebalance_timeout_ms, _ABSENT_MEMBERS_PAUSE_MS), now, out)
         else:
             self._begin_generation(group, now, out)
@@ -88,13 +88,13 @@ class Rebalance:
     def _end_empty(self, group: ClassicGroup, now: Now, out: Outcome) -> None:
         record = group.stored_empty(now)
         out.records.append(record)
-        # A generation without members cannot contradict anyone: if its record is lost, the one before it comes back
-        # after a crash, and its members time out.
+        # It does no harm if this record is not written: after a crash the previous generation is loaded, and its
+        # members time out.
         out.undo = lambda *_: group.restore(record)
         out.messages.append(f"Group {group.group_id} is empty in generation {record.generation}")
 
     def timer_fired(self, kind: TimerKind, group: ClassicGroup, member_id: str, now: Now, out: Outcome) -> None:
-        """A timer that fires early, or for something that is over, only looks at the deadline and goes on."""
+        """A timer that fires early, or for something that is over, changes nothing."""
         match kind:
             case TimerKind.SESSION:
                 self._session_timer_fired(group, member_id, now, out)
@@ -171,7 +171,7 @@ class Rebalance:
             out.cancel_timer(TimerKey(TimerKind.SYNC, group.group_id))
 
     def remove(self, group: ClassicGroup, member_id: str, out: Outcome) -> None:
-        """Takes out a member or a pending one. A request that it still waits on tells it to come back as new."""
+        """Removes a member or a pending member. A reply that it waits for tells it to join as a new member."""
         member = group.members.get(member_id)
         if member is not None:
             dismiss(group, member, ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER, out)
@@ -197,7 +197,7 @@ def joined(group: ClassicGroup, member: Member, leader: str | None, *, skip_assi
 
 
 def dismiss(group: ClassicGroup, member: Member, error: ErrorCode, told_member_id: str, out: Outcome) -> None:
-    """Answers whatever the member waits for with an error."""
+    """Answers the requests of the member that wait, with an error."""
     join_token = group.take_join(member)
     if join_token is not None:
         out.reply(join_token, JoinResult(error, told_member_id))
