@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.journal import decode_batch
+from ottla.coordinator.replayer import Replayer
 from ottla.coordinator.shard import Shard
 from ottla.coordinator_core.effects import Now
 from ottla.errors import ErrorCode
@@ -70,7 +71,8 @@ def new_shard(world: PartitionWorld, core: Remembering | None = None) -> "Shard[
     def on_failed(shard: object) -> None:
         raise AssertionError("nothing fails here")
 
-    return Shard(world.partition, core, NoJournal(), world.clock, world.background, read_batch, on_failed=on_failed)
+    replayer = Replayer(world.partition, world.clock, world.background, read_batch)
+    return Shard(world.partition, core, NoJournal(), world.clock, replayer, on_failed=on_failed)
 
 
 def lead_with_followers(world: PartitionWorld, epoch: int) -> None:

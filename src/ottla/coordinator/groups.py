@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.coordinator.journal import PartitionJournal, decode_batch
+from ottla.coordinator.replayer import SLICE_SECONDS, Replayer
 from ottla.coordinator.shard import Shard
 from ottla.coordinator.shards import Shards
 from ottla.coordinator.store_offsets import StoreJournal, read_offsets
@@ -53,9 +54,6 @@ if TYPE_CHECKING:
     from ottla.store.interface import Store
 
 GroupShard: TypeAlias = Shard[GroupCore, Outcome]
-
-_SLICE_SECONDS = 0.01
-"""How long a scan of all groups runs before it lets others run."""
 
 
 class GroupCoordinator:
@@ -112,8 +110,8 @@ class GroupCoordinator:
         codec = Codec(config.integer("offsets.topic.compression.codec"))
         own = PartitionJournal(partition, self._clock, encode, codec)
         journal: Journal[Outcome] = StoreJournal(self._store, own) if _offsets_in_store(config) else GroupJournal(own)
-        read_batch = partial(_read_batch, core, partition)
-        return Shard(partition, core, journal, self._clock, self._background, read_batch, on_failed=on_failed)
+        replayer = Replayer(partition, self._clock, self._background, partial(_read_batch, core, partition))
+        return Shard(partition, core, journal, self._clock, replayer, on_failed=on_failed)
 
     def _new_uuid(self) -> str:
         return str(uuid.UUID(bytes=self._random_bytes(16), version=4))
@@ -132,7 +130,7 @@ class GroupCoordinator:
     async def _forget_missing_topics(self, shard: GroupShard) -> None:
         """A topic may have been deleted while its offsets were not loaded, or just before a crash."""
         gone: dict[str, TopicId] = {}
-        end = self._clock.monotonic() + _SLICE_SECONDS
+        end = self._clock.monotonic() + SLICE_SECONDS
         for group_id in shard.core.group_ids():
             for name, topic_id in shard.core.topics_of(group_id):
                 topic = self._topics.get(name)
@@ -140,7 +138,7 @@ class GroupCoordinator:
                     gone[name] = topic_id
             if self._clock.monotonic() >= end:
                 await asyncio.sleep(0)
-                end = self._clock.monotonic() + _SLICE_SECONDS
+                end = self._clock.monotonic() + SLICE_SECONDS
         if gone:
             await shard.perform_all(partial(shard.core.on_topics_deleted, gone))
 

@@ -14,28 +14,20 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ottla.coordinator_core.command_gate import OutcomeT
 from ottla.coordinator_core.effects import MAX_PORTION, CancelTimer, Now, Reply, SetTimer
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import printable
-from ottla.records.header import iter_headers
 
 if TYPE_CHECKING:
     from ottla.coordinator.journal import Journal
-    from ottla.env.background import Background
+    from ottla.coordinator.replayer import Replayer
     from ottla.env.clock import Clock, Timer
-    from ottla.log.reading import LogRead
-    from ottla.records.header import BatchHeader
     from ottla.replication.partition import Admission, Partition
 
 logger = logging.getLogger("ottla.coordinator")
-
-_READ_SIZE = 1 << 20
-
-_SLICE_SECONDS = 0.01
-"""How long a load replays records before it lets others run."""
 
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
@@ -61,9 +53,6 @@ class Core(Protocol[OutcomeT]):
 CoreT = TypeVar("CoreT", bound=Core[Any])
 ResultT = TypeVar("ResultT")
 
-ReadBatch: TypeAlias = "Callable[[BatchHeader, memoryview], Iterable[Callable[[], None]]]"
-"""Decodes a stored batch into calls of the core that replay it. It runs in a thread, the calls on the event loop."""
-
 
 class Shard(Generic[CoreT, OutcomeT]):
     def __init__(
@@ -72,8 +61,7 @@ class Shard(Generic[CoreT, OutcomeT]):
         core: CoreT,
         journal: Journal[OutcomeT],
         clock: Clock,
-        background: Background,
-        read_batch: ReadBatch,
+        replayer: Replayer,
         *,
         on_failed: Callable[[Shard[CoreT, OutcomeT]], None],
         committed: Callable[[OutcomeT], None] | None = None,
@@ -89,8 +77,7 @@ class Shard(Generic[CoreT, OutcomeT]):
         self.loaded = False
         self._journal = journal
         self._clock = clock
-        self._background = background
-        self._read_batch = read_batch
+        self._replayer = replayer
         self._on_failed = on_failed
         self._committed = committed
         self._timers: dict[Any, Timer] = {}
@@ -110,58 +97,19 @@ class Shard(Generic[CoreT, OutcomeT]):
         A new leader does not know yet how much of its log is committed. All of it may be, and earlier answers may
         depend on it. So the shard replays all of it, and answers nobody before all of it is committed.
         """
-        offset = await self._replay_log(self.partition.log.log_start_offset)
-        await self._replay(partial(self.core.replay, record) for record in kept_elsewhere)
-        await self._replay_log(offset)
+        offset = await self._replayer.replay_log(self.partition.log.log_start_offset)
+        await self._replayer.replay(partial(self.core.replay, record) for record in kept_elsewhere)
+        await self._replayer.replay_log(offset)
         if not self._unloaded:
             outcome = self.core.on_loaded(self.now())
             self.loaded = True
             self.perform(outcome)
 
-    async def _replay_log(self, offset: int) -> int:
-        """Replay the log from an offset on, up to an end that is committed. Returns the end."""
-        partition = self.partition
-        while not self._unloaded and (offset < partition.log.end_offset or offset > partition.high_watermark):
-            if offset < partition.log.end_offset:
-                offset = await self._replay_from(offset)
-            else:
-                await partition.committed(offset)
-        return offset
-
-    async def _replay_from(self, offset: int) -> int:
-        """Replay some batches. Returns the offset of the next ones."""
-        end_offset = self.partition.log.end_offset
-        found = self.partition.read_everything(offset, _READ_SIZE)
-        await self._replay(await self._background.run(partial(self._read, found)))
-        return end_offset if found.file is None else found.next_offset
-
-    def _read(self, found: LogRead) -> list[Callable[[], None]]:
-        """Runs in a thread. The bytes change under it only if this broker has stopped to lead."""
-        if found.file is None:
-            return []
-        data = memoryview(found.file.read(found.size, found.position))
-        return [
-            call
-            for position, header in iter_headers(data)
-            for call in self._read_batch(header, data[position : position + header.size])
-        ]
-
-    async def _replay(self, calls: Iterable[Callable[[], None]]) -> None:
-        """Replay in slices of time, between which others run."""
-        await asyncio.sleep(0)
-        end = self._clock.monotonic() + _SLICE_SECONDS
-        for call in calls:
-            if self._unloaded:
-                return
-            call()
-            if self._clock.monotonic() >= end:
-                await asyncio.sleep(0)
-                end = self._clock.monotonic() + _SLICE_SECONDS
-
     def unload(self) -> None:
         """Another broker, or nobody, coordinates from now on; or a new shard of this broker does."""
         self._unloaded = True
         self.loaded = False
+        self._replayer.stop()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.client.failures import ClientError
 from ottla.coordinator.journal import PartitionJournal, decode_batch
+from ottla.coordinator.replayer import Replayer
 from ottla.coordinator.shard import Shard
 from ottla.coordinator.shards import Shards
 from ottla.errors import ErrorCode, KafkaError
@@ -106,8 +107,7 @@ class TransactionCoordinator:
             core,
             journal,
             self._clock,
-            self._background,
-            partial(_read_batch, core, partition),
+            Replayer(partition, self._clock, self._background, partial(_read_batch, core, partition)),
             on_failed=on_failed,
             committed=committed,
         )
