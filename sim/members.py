@@ -198,6 +198,8 @@ class Member(SimClient):
             group_id=GROUP,
             generation_id=joined.generation_id,
             member_id=joined.member_id,
+            protocol_type=joined.protocol_type,
+            protocol_name=joined.protocol_name,
             assignments=[
                 SyncGroupRequestAssignment(member_id=member_id, assignment=bytes(indexes))
                 for member_id, indexes in assignments.items()

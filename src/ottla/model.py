@@ -65,3 +65,13 @@ def parse_topic_id(text: str) -> TopicId:
     if len(raw) != 16:
         raise ValueError(f"a topic id has 16 bytes, {text!r} has {len(raw)}")
     return TopicId(raw)
+
+
+def printable(text: str, limit: int = 500) -> str:
+    """Text that a client chose, for a log line: control characters are escaped, so that a line stays one line, and text
+    beyond `limit` characters is cut."""
+    if len(text) > limit:
+        text = f"{text[:limit]}..."
+    if text.isprintable():
+        return text
+    return "".join(it if it.isprintable() else it.encode("unicode_escape").decode() for it in text)

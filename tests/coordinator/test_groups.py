@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.groups.commands import Commit, PartitionCommit
+from ottla.groups.commands import Commit, LeavingMember, PartitionCommit
 from ottla.groups.records import OffsetCommitted
 from ottla.model import GROUP_OFFSETS_TOPIC, TopicPartition
 from ottla.records.builder import NewRecord, build_batch
@@ -132,7 +132,7 @@ async def test_a_record_that_nobody_understands_does_not_cost_the_others(
     await broker.commit({1: 6})
     broker = await machine.restart(broker)
     assert broker.committed() == {"clicks-0": 5, "clicks-1": 6}
-    passed_over = [line.partition("offset ")[2][0] for line in caplog.messages if "cannot be read" in line]
+    passed_over = [line.partition("offset ")[2][0] for line in caplog.messages if "skipping the record" in line]
     assert passed_over == ["2", "3"], "not the control record at 1, nor the unknown type at 4, left alone by KIP-915"
 
 
@@ -147,7 +147,7 @@ async def test_a_load_that_fails_is_tried_again(tmp_path: Path, caplog: pytest.L
     await settle()
     with expect(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
         broker.groups.committed("readers")
-    assert "could not be loaded, which will be tried again" in caplog.text
+    assert "the coordinator could not be loaded; next attempt in 5 s" in caplog.text
     broker.troubled.broken.clear()
     await broker.pass_time(5)
     assert broker.committed() == {"clicks-0": 5}
@@ -191,6 +191,19 @@ def _bulky_commit(number: int) -> Commit:
 
 
 # Members and timers
+
+
+@on_loop
+async def test_text_of_clients_stays_on_its_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    broker = await Machine(tmp_path).start()
+    group = "readers\r\nERROR all is lost\x1b[31m"
+    joined = await broker.form_group(group)
+    await broker.groups.leave(group, [LeavingMember(joined.member_id, reason="why\nnot" + "x" * 10_000)])
+    lines = [line for line in caplog.messages if "all is lost" in line]
+    assert any("leaves group" in line for line in lines)
+    assert all(line.isprintable() and len(line) < 1000 for line in lines)
+    assert "readers\\r\\nERROR all is lost\\x1b[31m" in lines[0]
 
 
 @on_loop
@@ -327,7 +340,7 @@ async def test_a_failed_sync_refuses_the_commit_and_keeps_what_was_acknowledged(
     assert await broker.commit({0: 5}) == {ErrorCode.NONE}
     machine.disk.break_("sync", ".log")
     assert await broker.commit({0: 9}) == {ErrorCode.NOT_COORDINATOR}
-    assert "a decision could not be written: fsync failed" in caplog.text
+    assert "appended records may be lost, the coordinator is loaded again: fsync failed" in caplog.text
     await settle()
     with expect(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
         await broker.commit({1: 9})

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ottla.cluster.znodes import PRODUCER_ID_BLOCK
 from ottla.coordinator.producer_ids import ProducerIds
 from ottla.errors import ErrorCode
-from ottla.store.interface import Store
+from ottla.store.interface import Delete, Put, Store
 from ottla.store.memory import MemoryStore, MemoryTree
 from ottla.store.sqlite import SqliteStore
 from tests.coordinator.world import STORES
@@ -135,8 +136,24 @@ async def test_who_cannot_wait_is_not_hurt_by_a_store_that_fails(caplog: pytest.
     store.broken.add("get")
     assert ids.take() is None
     await settle()
-    assert "no producer ids can be had" in caplog.text
+    assert "the store gave no producer ids" in caplog.text
     store.broken.clear()
     assert ids.take() is None
     await settle()
     assert ids.take() == 0
+
+
+@on_loop
+async def test_a_damaged_block_in_the_store_is_told_to_the_client_and_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Stores(tmp_path, "memory").open() as opened:
+        await opened.commit([Put(PRODUCER_ID_BLOCK, b"not a block")])
+        ids = ProducerIds(1, opened)
+        with expect(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
+            await ids.next()
+        assert ids.take() is None
+        await settle()
+        assert f"{PRODUCER_ID_BLOCK} is unreadable" in caplog.text
+        await opened.commit([Delete(PRODUCER_ID_BLOCK)])
+        assert await ids.next() == 0

@@ -51,7 +51,7 @@ class Broker:
         self.metadata = ClusterMetadata(1, self.store, config, random.Random(machine.lives).randbytes)
         self.directory = open_directory(machine.path / "logs", machine.disk, machine.clock)
         self.replicas = Replicas(1, [self.directory], machine.clock, self.background)
-        self.groups = GroupCoordinator(self.metadata, self.replicas, self.store, machine.clock)
+        self.groups = GroupCoordinator(self.metadata, self.replicas, self.store, machine.clock, self.background)
         peers = Peers(self.metadata)
         self.transactions = TransactionCoordinator(
             self.metadata,
@@ -60,6 +60,7 @@ class Broker:
             Markers(self.metadata, self.replicas, self.groups, peers),
             peers,
             machine.clock,
+            self.background,
         )
 
     async def start(self) -> None:

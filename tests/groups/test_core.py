@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.coordinator_core.effects import Now, Reply, response_error
+from ottla.coordinator_core.command_gate import CommandOrderError
+from ottla.coordinator_core.effects import MAX_PORTION, Now, Reply, response_error
 from ottla.errors import ErrorCode
-from ottla.groups.commands import Commit, PartitionCommit, Protocol, TxnCommit
-from ottla.groups.core import MAX_PORTION
+from ottla.groups.commands import Commit, LeavingMember, PartitionCommit, Protocol, TxnCommit
+from ottla.groups.core import GroupCore
 from ottla.groups.effects import Outcome, TimerKey, TimerKind
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import GroupRemoved, GroupStored, OffsetCommitted, OffsetRemoved, StoredMember
@@ -41,26 +42,37 @@ def loaded(*records: GroupStored | OffsetCommitted | GroupRemoved) -> Shard:
     return shard
 
 
-def test_a_command_must_not_overtake_the_records_of_the_last_one() -> None:
-    shard = Shard()
-    core = shard.core
-    outcome = core.delete_groups("token", ["nope"])
-    assert not outcome.records
-    with pytest.raises(RuntimeError, match="not the records of the last command"):
-        core.written(outcome)
+def test_records_change_nothing_before_they_are_written() -> None:
+    core = Shard().core
     core.replay(OffsetCommitted("g", "clicks", 0, 5))
     outcome = core.delete_groups("token", ["g"])
-    with pytest.raises(RuntimeError, match="neither written nor given up"):
-        core.timer_fired(TimerKey(TimerKind.JOIN, "g"), shard.now)
-    with pytest.raises(RuntimeError, match="not the records of the last command"):
-        core.append_failed(Outcome(), ErrorCode.KAFKA_STORAGE_ERROR, shard.now)
-    with pytest.raises(RuntimeError, match="neither written nor given up"):
-        core.replay_end_txn(7, committed=True)
     assert core.fetch_offset("g", "clicks", 0) is not None
     core.written(outcome)
     assert core.fetch_offset("g", "clicks", 0) is None
-    with pytest.raises(RuntimeError, match="not the records of the last command"):
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda core, now: core.timer_fired(TimerKey(TimerKind.JOIN, "g"), now),
+        lambda core, now: core.append_failed(Outcome(), ErrorCode.KAFKA_STORAGE_ERROR, now),
+        lambda core, now: core.written(Outcome()),
+        lambda core, now: core.replay_end_txn(7, committed=True),
+    ],
+)
+def test_a_core_that_was_called_out_of_order_refuses_every_further_command(
+    mistake: Callable[[GroupCore, Now], object],
+) -> None:
+    shard = Shard()
+    core = shard.core
+    core.replay(OffsetCommitted("g", "clicks", 0, 5))
+    outcome = core.delete_groups("token", ["g"])
+    with pytest.raises(CommandOrderError):
+        mistake(core, shard.now)
+    with pytest.raises(CommandOrderError, match="in state 'failed'"):
         core.written(outcome)
+    with pytest.raises(CommandOrderError, match="in state 'failed'"):
+        core.delete_groups("token", ["nope"])
 
 
 @pytest.mark.parametrize(
@@ -361,3 +373,22 @@ def test_many_deletions_come_in_portions_that_fit_into_a_batch() -> None:
         portions.append(len(records))
     assert portions == [MAX_PORTION, MAX_PORTION, 20]
     assert shard.core.groups == {}
+
+
+def test_absent_static_members_with_a_rebalance_timeout_of_zero_do_not_keep_the_broker_busy() -> None:
+    shard = Shard()
+    joining = shard.join("a", instance_id="i", rebalance_timeout_ms=0, session_timeout_ms=60_000)
+    while joining not in shard.replies:
+        shard.fire_next()
+    joined = shard.replies[joining]
+    assert isinstance(joined, JoinResult)
+    shard.sync(joined.member_id, 1, {}, instance_id="i")
+    shard.join("b", rebalance_timeout_ms=0, version=3)
+    [newcomer] = shard.core.groups["g"].members.keys() - {joined.member_id}
+    shard.leave(LeavingMember(newcomer))
+    fired = 0
+    while shard.core.describe("g").state != "Empty":
+        shard.fire_next()
+        fired += 1
+        assert fired < 100
+    assert shard.steady_ms >= 60_000

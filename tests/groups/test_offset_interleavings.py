@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.errors import ErrorCode
 from ottla.groups.commands import PartitionCommit
 from ottla.groups.core import GroupCore
-from ottla.groups.group import Group
+from ottla.groups.group import ClassicGroup
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import GroupRemoved, GroupStored, OffsetRemoved
 from ottla.groups.results import CommitResult
@@ -56,7 +56,7 @@ class OffsetInterleavings(RuleBasedStateMachine):
         self.last_generation = 0
 
     @property
-    def group(self) -> Group | None:
+    def group(self) -> ClassicGroup | None:
         return self.shard.core.groups.get(GROUP)
 
     def pick_member(self, pick: int) -> tuple[str, str | None]:
@@ -179,7 +179,7 @@ class OffsetInterleavings(RuleBasedStateMachine):
         # A failed append of an empty generation leaves memory one generation ahead of the log, and a compacted log
         # knows nothing of a group that has nothing.
         if durable is not None and not ahead:
-            assert describe(self.group or Group(GROUP)) == durable
+            assert describe(self.group or ClassicGroup(GROUP)) == durable
 
     @rule()
     def compact(self) -> None:
@@ -218,7 +218,7 @@ class OffsetInterleavings(RuleBasedStateMachine):
         assert self.shard.core.groups == reloaded(self.shard).groups == {}
 
 
-def describe(group: Group) -> tuple[object, ...]:
+def describe(group: ClassicGroup) -> tuple[object, ...]:
     """All that is durable."""
     members = {
         member.member_id: (

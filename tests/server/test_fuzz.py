@@ -24,6 +24,7 @@ from ottla.records.format import HEADER_SIZE, Codec
 from ottla.wire import codec
 from ottla.wire.api import API_VERSIONS
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.wire.api.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -31,6 +32,12 @@ from ottla.wire.api.list_offsets import (
     ListOffsetsTopic,
 )
 from ottla.wire.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.wire.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from ottla.wire.api.produce import ProduceResponse
 from ottla.wire.framing import parse_response_header
 from ottla.wire.schema import Api, Request
@@ -330,6 +337,21 @@ def test_damaged_records_are_stored_or_refused(topic: str, attack: Attack) -> No
     check()
 
 
+NOT_YET = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+
+
+def commit(client: WireClient, group: str, topic: str, version: int, retention_time_ms: int = -1) -> int:
+    """Commit an offset as a consumer that assigns itself its partitions, as soon as the group has a coordinator."""
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="")
+    wanted = OffsetCommitRequestTopic(name=topic, partitions=[partition])
+    request = OffsetCommitRequest(group_id=group, retention_time_ms=retention_time_ms, topics=[wanted])
+    while True:
+        client.call(FindCoordinatorRequest(key=group), 1, FindCoordinatorResponse)
+        reply = client.call(request, version, OffsetCommitResponse)
+        if (code := reply.topics[0].partitions[0].error_code) not in NOT_YET:
+            return code
+
+
 class TestFound:
     """What random requests have found."""
 
@@ -356,3 +378,13 @@ class TestFound:
             reply = client.call(request, 7, ListOffsetsResponse)
             assert reply.topics[0].partitions[0].error_code == ErrorCode.CORRUPT_MESSAGE
             assert fetch(client, "unopened")[HEADER_SIZE:] == b"not gzip"
+
+    @pytest.mark.parametrize("version", [2, 3, 4])
+    def test_an_offset_that_is_kept_for_ever(self, version: int, bootstrap: str) -> None:
+        """The time of its expiry did not fit into a record, after which the partition served no group any more."""
+        topic = f"kept-{version}"
+        create_topic(bootstrap, topic)
+        with WireClient(bootstrap) as client, WireClient(bootstrap) as bystander:
+            assert commit(bystander, "bystander", topic, 6) == ErrorCode.NONE
+            assert commit(client, topic, topic, version, retention_time_ms=2**63 - 1) == ErrorCode.NONE
+            assert commit(bystander, "bystander", topic, 6) == ErrorCode.NONE

@@ -3,11 +3,11 @@ import sys
 
 import pytest
 
-from ottla.coordinator_core.effects import response_error
+from ottla.coordinator_core.command_gate import CommandOrderError
+from ottla.coordinator_core.effects import MAX_PORTION, response_error
 from ottla.errors import ErrorCode
 from ottla.model import Producer, TopicPartition
 from ottla.txn.commands import InitProducerId
-from ottla.txn.core import MAX_PORTION
 from ottla.txn.effects import TimerKey, TimerKind
 from ottla.txn.records import TransactionRemoved, TransactionStored
 from ottla.txn.results import EndTxnResult, InitProducerIdResult, for_older_client
@@ -18,17 +18,21 @@ T0 = TopicPartition("t", 0)
 FIRST = Producer(1000, 0)
 
 
-def test_a_command_waits_until_the_records_of_the_last_one_are_settled() -> None:
+def test_a_command_between_a_decision_and_its_append_fails_the_core() -> None:
     shard = Shard()
     outcome = shard.core.init_producer_id(1, InitProducerId("a", 1_000), shard.now)
-    with pytest.raises(RuntimeError, match="neither written nor given up"):
+    with pytest.raises(CommandOrderError):
         shard.core.init_producer_id(2, InitProducerId("b", 1_000), shard.now)
-    shard.core.written(outcome)
-    with pytest.raises(RuntimeError, match="not the records of the last command"):
+    with pytest.raises(CommandOrderError, match="in state 'failed'"):
         shard.core.written(outcome)
-    with pytest.raises(RuntimeError, match="not the records of the last command"):
+
+
+def test_records_are_settled_once() -> None:
+    shard = Shard()
+    outcome = shard.core.init_producer_id(1, InitProducerId("a", 1_000), shard.now)
+    shard.core.written(outcome)
+    with pytest.raises(CommandOrderError):
         shard.core.append_failed(outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER, shard.now)
-    shard.init("b")
 
 
 def test_nothing_changes_before_it_is_written() -> None:

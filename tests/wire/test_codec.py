@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ottla.wire import WireError, codec, reference
+from ottla.wire import DecodeError, EncodeError, codec, reference
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest
 from ottla.wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData, ReplicaState
 from ottla.wire.api.heartbeat import HeartbeatRequest
@@ -92,8 +92,8 @@ def test_the_beginning_of_the_last_message_is_not_decoded_again() -> None:
 def outcome(decode: Any, cls: type[Message], buffer: bytes | memoryview, version: int) -> Any:
     try:
         return decode(cls, buffer, version)
-    except WireError:
-        return WireError
+    except DecodeError:
+        return DecodeError
 
 
 def mutations(valid: bytes, seed: int) -> list[bytes]:
@@ -118,7 +118,7 @@ def test_garbage_is_refused_alike(cls: type[Message], version: int) -> None:
         for buffer in [garbage, *mutations(codec.encode(message, version), seed)]:
             expected = outcome(reference.decode, cls, buffer, version)
             assert outcome(codec.decode, cls, buffer, version) == expected
-            tuples = expected if expected is WireError else (as_tuples(expected[0]), expected[1])
+            tuples = expected if expected is DecodeError else (as_tuples(expected[0]), expected[1])
             for memo in (new_memo(), shared):
                 decode = partial(decode_tuples, memo=memo)
                 assert outcome(decode, cls, memoryview(buffer), version) == tuples
@@ -128,7 +128,7 @@ def test_garbage_is_refused_alike(cls: type[Message], version: int) -> None:
 
 def assert_refused(cls: type[Message], buffer: bytes, version: int, sentence: str = "") -> None:
     for decode in (codec.decode, reference.decode):
-        with pytest.raises(WireError, match=sentence):
+        with pytest.raises(DecodeError, match=sentence):
             decode(cls, buffer, version)
 
 
@@ -177,7 +177,7 @@ def test_unencodable_messages_are_refused(module: ModuleType) -> None:
         (HeartbeatRequest(generation_id=2**31), 4),
         (HeartbeatRequest(), 5),
     ):
-        with pytest.raises(WireError):
+        with pytest.raises(EncodeError):
             module.encode(message, version)
 
 
@@ -247,5 +247,5 @@ def test_a_message_of_countless_small_parts_is_refused(decoder: Any) -> None:
         rest >>= 7
     count.append(rest)
     body = b"\0" + b"\0\1" + bytes(4) + bytes(count) + b"\1\1\0" * topics + b"\0"
-    with pytest.raises(WireError, match="elements"):
+    with pytest.raises(DecodeError, match="elements"):
         decoder(ProduceRequest, body, 9)

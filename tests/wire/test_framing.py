@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
-from ottla.wire import WireError
+from ottla.wire import DecodeError
 from ottla.wire.api import API_VERSIONS, APIS, FETCH, HEARTBEAT, METADATA
 from ottla.wire.api.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from ottla.wire.api.heartbeat import HeartbeatResponse
@@ -85,7 +85,7 @@ def test_garbage_is_refused(garbage: bytes) -> None:
     for parse in (parse_request_header, lambda buffer: parse_response_header(FETCH.key, 12, buffer)):
         try:
             header = parse(memoryview(garbage))
-        except WireError:
+        except DecodeError:
             continue
         assert header[-1] <= len(garbage)
 
@@ -95,12 +95,12 @@ def test_garbage_is_refused(garbage: bytes) -> None:
     ["", "0003 0005 000000", "0003 0005 00000007 fffe", "0003 0005 00000007 0004 616263", "0003 0005 00000007 0001 ff"],
 )
 def test_broken_headers(header: str) -> None:
-    with pytest.raises(WireError):
+    with pytest.raises(DecodeError):
         parse_request_header(memoryview(bytes.fromhex(header)))
 
 
 def test_an_unknown_api_is_refused() -> None:
-    with pytest.raises(WireError, match="no API has the key 9999"):
+    with pytest.raises(DecodeError, match="no API has the key 9999"):
         parse_request_header(memoryview(struct.pack(">hhih", 9999, 0, 1, -1)))
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.wire import WireError
+from ottla.wire import DecodeError
 from ottla.wire.primitives import (
     read_length,
     read_text,
@@ -25,7 +25,7 @@ def test_varints(value: int, encoded: str) -> None:
 
 @pytest.mark.parametrize("encoded", ["", "80", "ffffffff", "ffffffff10", "808080808000"])
 def test_broken_varints(encoded: str) -> None:
-    with pytest.raises(WireError):
+    with pytest.raises(DecodeError):
         read_varint(memoryview(bytes.fromhex(encoded)), 0)
 
 
@@ -44,15 +44,15 @@ def test_null_is_minus_one_or_compact_zero() -> None:
 
 
 def test_lengths_below_minus_one_are_refused() -> None:
-    with pytest.raises(WireError, match="-2 is neither"):
+    with pytest.raises(DecodeError, match="-2 is neither"):
         read_length("h", memoryview(b"\xff\xfe"), 0)
 
 
 def test_text_is_utf8_of_bounded_size() -> None:
     assert read_text(memoryview("é".encode()), 0, 2) == ("é", 2)
-    with pytest.raises(WireError, match="not UTF-8"):
+    with pytest.raises(DecodeError, match="not UTF-8"):
         read_text(memoryview(b"\xc3("), 0, 2)
-    with pytest.raises(WireError, match="longer than 32767"):
+    with pytest.raises(DecodeError, match="longer than 32767"):
         read_text(memoryview(bytes(40_000)), 0, 32_768)
 
 
@@ -60,5 +60,5 @@ def test_tagged_fields_are_skipped_whole() -> None:
     section = write_tagged_fields([(0, b"abc"), (200, b"")])
     assert section == b"\x02\x00\x03abc\xc8\x01\x00"
     assert skip_tagged_fields(memoryview(section + b"\xee"), 0) == len(section)
-    with pytest.raises(WireError):
+    with pytest.raises(DecodeError):
         skip_tagged_fields(memoryview(section[:4]), 0)

@@ -1,1 +1,1 @@
-"""The one shell that runs pure coordinator cores: load by replay, append, wait until it is committed, answer."""
+"""Runs the pure coordinator cores: loads them by replay, appends their records, answers once these are committed."""

@@ -1,19 +1,22 @@
-"""Consumer groups on this broker: finds the shell of a group's partition and hands it the command."""
+"""Consumer groups on this broker: finds the shard of a group's partition and gives it the command."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.coordinator.journal import PartitionJournal, decode_batch
+from ottla.coordinator.replayer import SLICE_SECONDS, Replayer
 from ottla.coordinator.shard import Shard
 from ottla.coordinator.shards import Shards
 from ottla.coordinator.store_offsets import StoreJournal, read_offsets
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.core import GroupCore
+from ottla.groups.effects import Outcome
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import decode, encode
 from ottla.model import GROUP_OFFSETS_TOPIC, NO_SEQUENCE, ZERO_TOPIC_ID, TopicPartition
@@ -22,15 +25,14 @@ from ottla.records.format import Codec
 from ottla.replication.partition import Admission
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable
 
     from ottla.cluster.image import ClusterImage, TopicState
     from ottla.config.broker import BrokerConfig
-    from ottla.coordinator.journal import Journal
+    from ottla.coordinator.journal import Journal, Write
+    from ottla.env.background import Background
     from ottla.env.clock import Clock, Timer
     from ottla.groups.commands import Commit, Join, LeavingMember, Sync, TxnCommit
-    from ottla.groups.effects import Outcome
     from ottla.groups.records import OffsetCommitted, Record
     from ottla.groups.results import (
         CommitResult,
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     from ottla.replication.replicas import Replicas
     from ottla.store.interface import Store
 
+GroupShard: TypeAlias = Shard[GroupCore, Outcome]
+
 
 class GroupCoordinator:
     def __init__(
@@ -59,20 +63,22 @@ class GroupCoordinator:
         replicas: Replicas,
         store: Store,
         clock: Clock,
+        background: Background,
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self._metadata = metadata
         self._store = store
         self._clock = clock
+        self._background = background
         self._random_bytes = random_bytes
-        self._shards = Shards(
+        self._shards: Shards[GroupCore, Outcome] = Shards(
             GROUP_OFFSETS_TOPIC, metadata, replicas, clock, new_shard=self._new_shard, load=self._load
         )
         self._topics: Mapping[str, TopicState] = {}
         self._expiry: Timer | None = None
 
     def start(self) -> None:
-        """Follow the cluster image from now on. The replicas must have followed it before."""
+        """Apply cluster images from now on. Replicas must apply each image before this coordinator does."""
         self._metadata.subscribe(self._apply)
         self._schedule_expiry()
 
@@ -81,7 +87,7 @@ class GroupCoordinator:
             self._expiry.cancel()
         self._shards.stop()
 
-    # Following the cluster
+    # Applying images
 
     def _apply(self, image: ClusterImage, config: BrokerConfig) -> None:
         before, self._topics = self._topics, image.topics
@@ -95,38 +101,46 @@ class GroupCoordinator:
         }
         if gone:
             for shard in self._shards.loaded():
-                shard.perform_all(partial(shard.core.on_topics_deleted, gone))
+                shard.start_all(partial(shard.core.on_topics_deleted, gone))
 
-    def _new_shard(self, partition: Partition, config: BrokerConfig) -> Shard[GroupCore]:
+    def _new_shard(
+        self, partition: Partition, config: BrokerConfig, on_failed: Callable[[GroupShard], None]
+    ) -> GroupShard:
         core = GroupCore(_parameters(config), self._new_uuid)
         codec = Codec(config.integer("offsets.topic.compression.codec"))
         own = PartitionJournal(partition, self._clock, encode, codec)
         journal: Journal[Outcome] = StoreJournal(self._store, own) if _offsets_in_store(config) else GroupJournal(own)
-        return Shard(partition, core, journal, self._clock, partial(_replay, core, partition))
+        replayer = Replayer(partition, self._clock, self._background, partial(_read_batch, core, partition))
+        return Shard(partition, core, journal, self._clock, replayer, on_failed=on_failed)
 
     def _new_uuid(self) -> str:
         return str(uuid.UUID(bytes=self._random_bytes(16), version=4))
 
-    async def _load(self, shard: Shard[GroupCore], config: BrokerConfig) -> None:
+    async def _load(self, shard: GroupShard, config: BrokerConfig) -> None:
         stored: list[OffsetCommitted] = []
         if _offsets_in_store(config):
             index = shard.partition.topic_partition.partition
-            every = await read_offsets(self._store, self._clock.time_ms())
-            stored = [record for record in every if self._shards.partition_of(record.group) == index]
+            stored = await read_offsets(
+                self._store, lambda group: self._shards.partition_of(group) == index, self._clock.time_ms()
+            )
         await shard.load(stored)
         if shard.loaded:
-            self._forget_missing_topics(shard)
+            await self._forget_missing_topics(shard)
 
-    def _forget_missing_topics(self, shard: Shard[GroupCore]) -> None:
+    async def _forget_missing_topics(self, shard: GroupShard) -> None:
         """A topic may have been deleted while its offsets were not loaded, or just before a crash."""
         gone: dict[str, TopicId] = {}
-        for group in shard.core.groups.values():
-            for committed in (*group.offsets, *group.offsets.pending()):
-                topic = self._topics.get(committed.topic)
-                if topic is None or committed.topic_id not in (ZERO_TOPIC_ID, topic.topic_id):
-                    gone[committed.topic] = committed.topic_id
+        end = self._clock.monotonic() + SLICE_SECONDS
+        for group_id in shard.core.group_ids():
+            for name, topic_id in shard.core.topics_of(group_id):
+                topic = self._topics.get(name)
+                if topic is None or topic_id not in (ZERO_TOPIC_ID, topic.topic_id):
+                    gone[name] = topic_id
+            if self._clock.monotonic() >= end:
+                await asyncio.sleep(0)
+                end = self._clock.monotonic() + SLICE_SECONDS
         if gone:
-            shard.perform_all(lambda: shard.core.on_topics_deleted(gone))
+            await shard.perform_all(partial(shard.core.on_topics_deleted, gone))
 
     def _schedule_expiry(self) -> None:
         interval = self._metadata.config.integer("offsets.retention.check.interval.ms") / 1000
@@ -134,80 +148,74 @@ class GroupCoordinator:
 
     def _expire(self) -> None:
         for shard in self._shards.loaded():
-            shard.perform_all(partial(shard.core.expire_offsets, shard.now()))
+            shard.start_all(partial(shard.core.expire_offsets, shard.now()))
         self._schedule_expiry()
 
     async def locate(self, group_id: str) -> int:
-        """The broker that coordinates a group. The offsets topic is created for the very first one."""
+        """The broker that coordinates a group. The first request creates the offsets topic."""
         return await self._shards.locate(group_id, self._metadata.create_offsets_topic)
 
     def partition_of(self, group_id: str) -> TopicPartition:
-        """Where the offsets of a group are. Raises KafkaError while there is no such place."""
+        """The partition that has the offsets of a group. Raises KafkaError while there is none."""
         return TopicPartition(GROUP_OFFSETS_TOPIC, self._shards.partition_of(group_id))
 
     # Commands
 
     async def join(self, join: Join) -> JoinResult:
-        result = await self._shards.run(join.group_id, lambda core, token, now: core.join(token, join, now))
-        return cast("JoinResult", result)
+        return await self._shards.run(join.group_id, lambda core, token, now: core.join(token, join, now))
 
     async def sync(self, sync: Sync) -> SyncResult:
-        result = await self._shards.run(sync.group_id, lambda core, token, now: core.sync(token, sync, now))
-        return cast("SyncResult", result)
+        return await self._shards.run(sync.group_id, lambda core, token, now: core.sync(token, sync, now))
 
     async def leave(self, group_id: str, members: Sequence[LeavingMember]) -> LeaveResult:
-        result = await self._shards.run(group_id, lambda core, token, now: core.leave(token, group_id, members, now))
-        return cast("LeaveResult", result)
+        return await self._shards.run(group_id, lambda core, token, now: core.leave(token, group_id, members, now))
 
     def heartbeat(self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int) -> ErrorCode:
         shard = self._shards.find(group_id)
         return shard.core.heartbeat(group_id, member_id, group_instance_id, generation_id, shard.now())
 
     async def commit(self, commit: Commit) -> CommitResult:
-        result = await self._shards.run(
-            commit.group_id, lambda core, token, now: core.commit_offsets(token, commit, now)
-        )
-        return cast("CommitResult", result)
+        return await self._shards.run(commit.group_id, lambda core, token, now: core.commit_offsets(token, commit, now))
 
     def begin_verification(self, commit: TxnCommit, *, supports_epoch_bump: bool) -> VerificationGuard | None:
-        """Before `commit_txn`: what `Partition.begin_verification` says of the group's partition. Raises KafkaError."""
+        """Before `commit_txn`: `Partition.begin_verification` of the group's partition. Raises KafkaError."""
         partition = self._shards.find(commit.group_id).partition
         return partition.begin_verification(commit.producer, NO_SEQUENCE, supports_epoch_bump=supports_epoch_bump)
 
     async def commit_txn(self, commit: TxnCommit, guard: VerificationGuard | None) -> CommitResult:
-        """Commit offsets in a transaction, whose coordinator knows of the group's partition if there is a guard."""
+        """Commit offsets in a transaction. With a guard, the caller has verified the group's partition."""
         shard = self._shards.find(commit.group_id)
-        result = await shard.run(
+        return await shard.run(
             lambda core, token, now: core.commit_txn_offsets(token, commit, now),
             Admission(guard, from_coordinator=True),
         )
-        return cast("CommitResult", result)
 
     async def delete_offsets(self, group_id: str, partitions: Sequence[TopicPartition]) -> DeleteOffsetsResult:
-        result = await self._shards.run(
-            group_id, lambda core, token, _: core.delete_offsets(token, group_id, partitions)
-        )
-        return cast("DeleteOffsetsResult", result)
+        return await self._shards.run(group_id, lambda core, token, _: core.delete_offsets(token, group_id, partitions))
 
     async def delete(self, group_id: str) -> ErrorCode:
-        result = await self._shards.run(group_id, lambda core, token, _: core.delete_groups(token, [group_id]))
-        return cast("DeleteGroupsResult", result).errors[0]
+        shard = self._shards.find(group_id)
+        await shard.perform_all(partial(shard.core.shrink_group, group_id))
+        result: DeleteGroupsResult = await self._shards.run(
+            group_id, lambda core, token, _: core.delete_groups(token, [group_id])
+        )
+        return result.errors[0]
 
     def end_transaction(
         self, index: int, marker: EndTransactionMarker, transaction_version: int
     ) -> asyncio.Future[None] | None:
-        """Write the end of a transaction into a partition of `__consumer_offsets`: its offsets count now, or never."""
+        """Append the end of a transaction to a partition of `__consumer_offsets`. Commits or drops its offsets."""
         try:
             shard = self._shards.at(index)
         except KafkaError as error:
-            # What a coordinator of transactions takes as a reason to try again, here or at another broker.
+            # The coordinator of the transaction tries again after this error, here or at another broker.
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message) from error
-        wait = shard.partition.append_marker(marker, transaction_version)
-        shard.core.replay_end_txn(marker.producer_id, committed=marker.committed)
-        shard.follow(wait)
-        return wait
+        return shard.append(
+            lambda: shard.partition.append_marker(marker, transaction_version),
+            lambda: shard.core.replay_end_txn(marker.producer_id, committed=marker.committed),
+        )
 
-    # Questions
+    # Queries
 
     def committed(self, group_id: str) -> GroupOffsets:
         shard = self._shards.find(group_id)
@@ -221,11 +229,11 @@ class GroupCoordinator:
 
 
 class GroupOffsets:
-    """What a group has committed, to look at right now."""
+    """The committed offsets of a group, to be read at once."""
 
     def __init__(self, core: GroupCore, group_id: str, wait: asyncio.Future[None] | None) -> None:
         self.wait = wait
-        """What is read here may be told to somebody when this is done, and not at all if it fails."""
+        """A reply with these offsets must wait until this is done, and must not be sent if it fails."""
         self._core = core
         self._group_id = group_id
 
@@ -241,25 +249,27 @@ class GroupOffsets:
 
 
 class GroupJournal:
-    """Offsets that are part of a transaction go into a batch of that transaction."""
+    """Writes offsets of a transaction into a batch of that transaction."""
 
     def __init__(self, partition: PartitionJournal[Record]) -> None:
         self._partition = partition
 
-    def write(self, outcome: Outcome, admission: Admission | None) -> asyncio.Future[None] | None:
-        return self._partition.append(outcome.records, outcome.producer, admission)
+    def encode(self, outcome: Outcome, admission: Admission | None) -> Write:
+        return self._partition.encode(outcome.records, outcome.producer, admission)
 
 
-def _replay(core: GroupCore, partition: Partition, header: BatchHeader, batch: memoryview) -> None:
+def _read_batch(
+    core: GroupCore, partition: Partition, header: BatchHeader, batch: memoryview
+) -> Iterable[Callable[[], None]]:
     if header.is_control:
         marker = read_marker(batch, header) if header.producer_id >= 0 else None
         if marker is not None:
-            core.replay_end_txn(marker.producer_id, committed=marker.committed)
+            yield partial(core.replay_end_txn, marker.producer_id, committed=marker.committed)
         return
     producer_id = header.producer_id if header.is_transactional else None
-    records: Iterator[Record] = decode_batch(batch, decode, partition)
+    records: list[Record] = decode_batch(batch, decode, partition)
     for record in records:
-        core.replay(record, producer_id)
+        yield partial(core.replay, record, producer_id)
 
 
 def _offsets_in_store(config: BrokerConfig) -> bool:

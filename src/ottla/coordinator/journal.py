@@ -1,14 +1,18 @@
-"""Where the records of decisions go, and how they are read back: batches in a partition of an internal topic."""
+"""Writes the records of decisions as batches into a partition of an internal topic, and reads them back."""
 
 from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
+from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from ottla.records.builder import NewRecord, build_batch
+from ottla.records.header import read_header
+from ottla.records.invalid import InvalidBatch
 from ottla.records.reader import read_records
 
 if TYPE_CHECKING:
@@ -24,14 +28,18 @@ logger = logging.getLogger("ottla.coordinator")
 RecordT = TypeVar("RecordT")
 OutcomeT = TypeVar("OutcomeT", contravariant=True)
 
+Write: TypeAlias = "Callable[[], asyncio.Future[None] | None]"
+"""Writes encoded records: all of them, or it raises KafkaError and none. Replies wait for the future, if there is one.
+After any other exception nobody knows whether the records were written."""
+
 
 class Journal(Protocol[OutcomeT]):
-    def write(self, outcome: OutcomeT, admission: Admission | None) -> asyncio.Future[None] | None:
-        """Write all records or raise KafkaError. Whoever answers waits for the future first, if there is one."""
+    def encode(self, outcome: OutcomeT, admission: Admission | None) -> Write:
+        """Encode all records of an outcome. Writes nothing, so whatever this raises leaves the log as it was."""
 
 
 class PartitionJournal(Generic[RecordT]):
-    """The partition itself, one batch per decision, so that a decision is never half written."""
+    """Writes to the partition itself, one batch per decision: a decision is written completely or not at all."""
 
     def __init__(
         self, partition: Partition, clock: Clock, encode: Callable[[RecordT], tuple[bytes, bytes | None]], codec: Codec
@@ -41,12 +49,23 @@ class PartitionJournal(Generic[RecordT]):
         self._encode = encode
         self._codec = codec
 
-    def append(
-        self, records: Sequence[RecordT], producer: Producer | None = None, admission: Admission | None = None
-    ) -> asyncio.Future[None] | None:
-        """With a producer, the records are part of its transaction, which admitted them. Raises KafkaError."""
+    def encode(
+        self,
+        records: Sequence[RecordT],
+        producer: Producer | None = None,
+        admission: Admission | None = None,
+        reserve: int = 0,
+    ) -> Write:
+        """With a producer, the records become part of its transaction, which admitted them. `reserve` is how much
+        smaller than the largest batch this one must be. Raises KafkaError."""
+        batch = self.batch(records, producer)
+        if reserve and len(batch) + reserve > self._partition.config.max_message_bytes:
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(batch)} bytes leaves less than {reserve}")
+        return partial(self._append, batch, admission)
+
+    def batch(self, records: Sequence[RecordT], producer: Producer | None = None) -> bytes | bytearray:
         now_ms = self._clock.time_ms()
-        batch = build_batch(
+        return build_batch(
             [NewRecord(key=key, value=value, timestamp=now_ms) for key, value in map(self._encode, records)],
             codec=self._codec,
             producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
@@ -54,20 +73,28 @@ class PartitionJournal(Generic[RecordT]):
             base_sequence=NO_SEQUENCE if producer is None else 0,
             transactional=producer is not None,
         )
+
+    def _append(self, batch: bytes | bytearray, admission: Admission | None) -> asyncio.Future[None] | None:
         return self._partition.append(memoryview(batch), admission).wait
 
 
 def decode_batch(
     batch: memoryview, decode: Callable[[bytes, bytes | None], RecordT | None], source: object
-) -> Iterator[RecordT]:
-    """The records that a batch holds. Somebody may have written one that is none of ours; it must not cost the rest."""
-    for record in read_records(batch):
+) -> list[RecordT]:
+    """The records of a batch. What cannot be decoded is skipped, so that the rest of the partition stays usable."""
+    try:
+        records = read_records(batch)
+    except InvalidBatch as error:
+        offset = read_header(batch).base_offset
+        logger.error("%s: skipping the batch at offset %d, which is unreadable: %s", source, offset, error)
+        return []
+    decoded = []
+    for record in records:
         try:
-            decoded = None if record.key is None else decode(record.key, record.value)
+            entry = None if record.key is None else decode(record.key, record.value)
         except (ValueError, struct.error) as error:
-            logger.error(
-                "%s: the record at offset %d cannot be read and is passed over: %s", source, record.offset, error
-            )
+            logger.error("%s: skipping the record at offset %d, which is unreadable: %s", source, record.offset, error)
         else:
-            if decoded is not None:
-                yield decoded
+            if entry is not None:
+                decoded.append(entry)
+    return decoded

@@ -1,4 +1,4 @@
-"""Producer ids, unique in the cluster: taken from the store in blocks, given out one by one."""
+"""Producer ids, unique in the cluster. A broker takes blocks of them from the store and gives out one at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.cluster.registration import allocate_producer_ids
-from ottla.cluster.znodes import PRODUCER_ID_BLOCK
+from ottla.cluster.znodes import PRODUCER_ID_BLOCK, InvalidZnodeError
 from ottla.errors import ErrorCode, KafkaError
 from ottla.store.interface import StoreConflictError, StoreError
 
@@ -18,7 +18,7 @@ logger = logging.getLogger("ottla.coordinator")
 
 
 class ProducerIds:
-    """A block that is not used up when the broker stops is lost, which 63 bits can afford."""
+    """The unused rest of a block is lost when the broker stops. There are 63 bits of ids."""
 
     def __init__(self, broker_id: int, store: Store) -> None:
         self._broker_id = broker_id
@@ -29,23 +29,25 @@ class ProducerIds:
         self._ordered: asyncio.Task[None] | None = None
 
     async def next(self) -> int:
-        """Raises KafkaError when the store has no block to give now."""
+        """The next id. Raises KafkaError when no block can be taken from the store now."""
         while (producer_id := self._pop()) is None:
             await self.fill()
         return producer_id
 
     async def fill(self) -> None:
-        """Have an id at hand. Raises KafkaError when the store has no block to give now."""
+        """Make sure that an id is at hand. Raises KafkaError when no block can be taken from the store now."""
         async with self._refilling:
             while self._next > self._last:
                 try:
                     await self._take_block()
-                except StoreError as error:
-                    # What Kafka answers, too, while it waits for a block: the client tries again.
+                except (StoreError, InvalidZnodeError) as error:
+                    # Kafka gives the same answer while it waits for a block: the client tries again.
+                    if isinstance(error, InvalidZnodeError):
+                        logger.error("%s is unreadable: %s", PRODUCER_ID_BLOCK, error)
                     raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
 
     def take(self) -> int | None:
-        """For who cannot wait: an id, or None when there is none at hand, after which some are fetched."""
+        """An id without waiting, or None when none is at hand; then the next block is requested."""
         producer_id = self._pop()
         if producer_id is None and (self._ordered is None or self._ordered.done()):
             self._ordered = asyncio.ensure_future(self._fill_unasked())
@@ -61,7 +63,9 @@ class ProducerIds:
         try:
             await self.fill()
         except KafkaError as error:
-            logger.error("no producer ids can be had from the store: %s", error)
+            logger.error("the store gave no producer ids: %s", error)
+        except Exception:
+            logger.exception("no block of producer ids could be taken from the store")
 
     async def _take_block(self) -> None:
         node = await self._store.get(PRODUCER_ID_BLOCK)

@@ -1,15 +1,15 @@
-"""The shells of one internal topic: one for every partition of it that this broker leads."""
+"""The shards of one internal topic: one for every partition of it that this broker leads."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Generic
 
 from ottla.cluster.znodes import NO_LEADER
-from ottla.coordinator.shard import CoreT, Shard
+from ottla.coordinator.shard import CoreT, ResultT, Shard
+from ottla.coordinator_core.command_gate import OutcomeT
 from ottla.coordinator_core.placement import partition_for
 from ottla.errors import ErrorCode, KafkaError
 
@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.coordinator")
 
 _LOAD_AGAIN_SECONDS = 5.0
+"""The pause after a load that failed, and after a shard that failed twice in this time."""
+
+_NEVER = -_LOAD_AGAIN_SECONDS
 
 
-class Shards(Generic[CoreT]):
+class Shards(Generic[CoreT, OutcomeT]):
     def __init__(
         self,
         topic: str,
@@ -35,20 +38,24 @@ class Shards(Generic[CoreT]):
         replicas: Replicas,
         clock: Clock,
         *,
-        new_shard: Callable[[Partition, BrokerConfig], Shard[CoreT]],
-        load: Callable[[Shard[CoreT], BrokerConfig], Awaitable[None]],
+        new_shard: Callable[
+            [Partition, BrokerConfig, Callable[[Shard[CoreT, OutcomeT]], None]], Shard[CoreT, OutcomeT]
+        ],
+        load: Callable[[Shard[CoreT, OutcomeT], BrokerConfig], Awaitable[None]],
     ) -> None:
-        """`load` brings a new shell to the state that its partition, and whatever else there is, describes."""
+        """`new_shard` makes a shard that reports its failure to the function it is given. `load` replays the partition,
+        and what is kept elsewhere, into a new shard."""
         self.topic = topic
         self._metadata = metadata
         self._replicas = replicas
         self._clock = clock
         self._new_shard = new_shard
         self._load_shard = load
-        self._shards: dict[int, Shard[CoreT]] = {}
+        self._shards: dict[int, Shard[CoreT, OutcomeT]] = {}
         self._loading: set[asyncio.Task[None]] = set()
+        self._crashed_at: dict[int, float] = {}
 
-    def __iter__(self) -> Iterator[Shard[CoreT]]:
+    def __iter__(self) -> Iterator[Shard[CoreT, OutcomeT]]:
         return iter(tuple(self._shards.values()))
 
     def stop(self) -> None:
@@ -59,7 +66,7 @@ class Shards(Generic[CoreT]):
         self._shards.clear()
 
     def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
-        """Follow the cluster. The replicas must have followed it before."""
+        """Apply a cluster image. Replicas must have applied it before."""
         topic = image.topics.get(self.topic)
         led = {}
         for state in topic.partitions if topic is not None else ():
@@ -76,36 +83,50 @@ class Shards(Generic[CoreT]):
                 self._host(index, partition, config)
 
     def _host(self, index: int, partition: Partition, config: BrokerConfig) -> None:
-        shard = self._shards[index] = self._new_shard(partition, config)
-        shard.on_outcome_unknown = partial(self._renew, index, shard)
+        shard = self._shards[index] = self._new_shard(partition, config, self._failed)
         self._start_loading(index, shard, config)
 
-    def _renew(self, index: int, shard: Shard[CoreT]) -> None:
-        """What is in memory may not be what is on disk: begin again from that."""
+    def _failed(self, shard: Shard[CoreT, OutcomeT]) -> None:
+        """What is in memory may differ from the log: load it again, at once unless the shard keeps crashing."""
+        index = shard.partition.topic_partition.partition
+        now = self._clock.monotonic()
+        if shard.crashed and now - self._crashed_at.get(index, _NEVER) < _LOAD_AGAIN_SECONDS:
+            self._renew_later(index, shard)
+        else:
+            self._renew(index, shard)
+        if shard.crashed:
+            self._crashed_at[index] = now
+
+    def _renew(self, index: int, shard: Shard[CoreT, OutcomeT]) -> None:
         if self._shards.get(index) is shard:
             shard.unload()
             self._host(index, shard.partition, self._metadata.config)
 
-    def _start_loading(self, index: int, shard: Shard[CoreT], config: BrokerConfig) -> None:
+    def _renew_later(self, index: int, shard: Shard[CoreT, OutcomeT]) -> None:
+        shard.unload()
+        self._clock.call_later(_LOAD_AGAIN_SECONDS, self._renew, index, shard)
+
+    def _start_loading(self, index: int, shard: Shard[CoreT, OutcomeT], config: BrokerConfig) -> None:
         if self._shards.get(index) is shard:
             task = asyncio.ensure_future(self._load(index, shard, config))
             self._loading.add(task)
             task.add_done_callback(self._loading.discard)
 
-    async def _load(self, index: int, shard: Shard[CoreT], config: BrokerConfig) -> None:
+    async def _load(self, index: int, shard: Shard[CoreT, OutcomeT], config: BrokerConfig) -> None:
         try:
             await self._load_shard(shard, config)
         except Exception:
             if self._shards.get(index) is not shard:
-                return  # Another broker leads by now, which is why.
-            logger.exception("%s could not be loaded, which will be tried again", shard.partition)
-            shard.unload()
-            self._clock.call_later(_LOAD_AGAIN_SECONDS, self._renew, index, shard)
+                return  # The load failed because another broker leads now.
+            logger.exception(
+                "%s: the coordinator could not be loaded; next attempt in %.0f s", shard.partition, _LOAD_AGAIN_SECONDS
+            )
+            self._renew_later(index, shard)
 
     # Finding a key
 
     async def locate(self, key: str, create_topic: Callable[[], Awaitable[None]]) -> int:
-        """The broker that coordinates a key. The topic is created for the very first one. Raises KafkaError."""
+        """The broker that coordinates a key. The first request creates the topic. Raises KafkaError."""
         if self.topic not in self._metadata.image.topics:
             try:
                 await create_topic()
@@ -123,12 +144,12 @@ class Shards(Generic[CoreT]):
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {self.topic} yet")
         return partition_for(key, len(topic.partitions))
 
-    def find(self, key: str) -> Shard[CoreT]:
-        """The shell that runs a group or a transactional id. Raises KafkaError."""
+    def find(self, key: str) -> Shard[CoreT, OutcomeT]:
+        """The shard of a group or a transactional id. Raises KafkaError."""
         return self.at(self.partition_of(key))
 
-    def at(self, index: int) -> Shard[CoreT]:
-        """The shell of a partition. Raises KafkaError."""
+    def at(self, index: int) -> Shard[CoreT, OutcomeT]:
+        """The shard of a partition. Raises KafkaError."""
         shard = self._shards.get(index)
         if shard is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
@@ -136,15 +157,15 @@ class Shards(Generic[CoreT]):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return shard
 
-    def loaded(self) -> list[Shard[CoreT]]:
+    def loaded(self) -> list[Shard[CoreT, OutcomeT]]:
         return [shard for shard in self if shard.loaded]
 
-    def all(self) -> list[Shard[CoreT]]:
-        """Every shell, for who needs to see everything. Raises KafkaError while one is still loading."""
+    def all(self) -> list[Shard[CoreT, OutcomeT]]:
+        """All shards. Raises KafkaError while one of them is loading."""
         if not all(shard.loaded for shard in self):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return list(self)
 
-    async def run(self, key: str, command: Callable[[CoreT, asyncio.Future[Any], Now], Any]) -> Any:
-        """Have a command performed, and return its answer. Raises KafkaError."""
+    async def run(self, key: str, command: Callable[[CoreT, asyncio.Future[ResultT], Now], OutcomeT]) -> ResultT:
+        """Perform a command in the shard of a key, and return its answer. Raises KafkaError."""
         return await self.find(key).run(command)

@@ -1,22 +1,25 @@
-"""`offsets.storage=zookeeper`: committed offsets live in the store under `/consumers`, as early Kafka kept them.
+"""`offsets.storage=zookeeper`: committed offsets are kept in the store under `/consumers`, as early Kafka did.
 
-A node holds the offset alone, so metadata and leader epoch of a commit are forgotten when the broker restarts. Group
-membership stays in `__consumer_offsets` either way.
+A node holds only the offset, so metadata and leader epoch of a commit are lost when the broker restarts. Group
+membership is always kept in `__consumer_offsets`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.cluster import znodes
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.records import OffsetCommitted, OffsetRemoved
+from ottla.model import printable
 from ottla.store.interface import Delete, Op, Put, StoreError
 
 if TYPE_CHECKING:
-    from ottla.coordinator.journal import PartitionJournal
+    from ottla.coordinator.journal import PartitionJournal, Write
     from ottla.groups.effects import Outcome
     from ottla.groups.records import Record
     from ottla.replication.partition import Admission
@@ -25,20 +28,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.coordinator")
 
 
+_NODES_PER_SLICE = 500
+
+
 class StoreJournal:
     """Sends offsets to the store and everything else to the partition.
 
-    The partition may still hold offsets from before the setting was changed, so a removal goes to both.
+    The partition may still hold offsets from before the setting was changed, so a removal is written to both.
     """
 
     def __init__(self, store: Store, partition: PartitionJournal[Record]) -> None:
         self._store = store
         self._partition = partition
 
-    def write(self, outcome: Outcome, admission: Admission | None) -> asyncio.Future[None] | None:
+    def encode(self, outcome: Outcome, admission: Admission | None) -> Write:
         if outcome.producer is not None:
             raise KafkaError(
-                ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "offsets in the store (offsets.storage) know no transactions"
+                ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+                "offsets in the store (offsets.storage) cannot be part of transactions",
             )
         ops: list[Op] = []
         others: list[Record] = []
@@ -49,14 +56,16 @@ class StoreJournal:
             elif isinstance(record, OffsetRemoved):
                 others.append(record)
                 path = znodes.offset_path(record.group, record.topic, record.partition)
-                # A node that is not there cannot be deleted, and would fail all the others with it.
+                # Deleting a node that does not exist would fail the whole commit, so it is created first.
                 ops += [Put(path, b""), Delete(path)]
             else:
                 others.append(record)
-        written = self._partition.append(others) if others else None
-        if not ops:
-            return written
-        return asyncio.ensure_future(self._commit(ops, written))
+        append = self._partition.encode(others) if others else None
+        return partial(self._write, ops, append)
+
+    def _write(self, ops: list[Op], append: Write | None) -> asyncio.Future[None] | None:
+        written = append() if append is not None else None
+        return asyncio.ensure_future(self._commit(ops, written)) if ops else written
 
     async def _commit(self, ops: list[Op], written: asyncio.Future[None] | None) -> None:
         try:
@@ -67,16 +76,22 @@ class StoreJournal:
             await written
 
 
-async def read_offsets(store: Store, now_ms: int) -> list[OffsetCommitted]:
-    """Every offset in the store. When it was committed is not known, so its retention begins anew."""
+async def read_offsets(store: Store, is_wanted: Callable[[str], bool], now_ms: int) -> list[OffsetCommitted]:
+    """The offsets of wanted groups in the store. The store has no times of commits, so retention begins now.
+
+    Lets others run in between, since there can be many.
+    """
     found = []
-    for path, node in (await store.read_tree(znodes.CONSUMERS)).items():
+    for number, (path, node) in enumerate((await store.read_tree(znodes.CONSUMERS)).items()):
+        if number % _NODES_PER_SLICE == 0:
+            await asyncio.sleep(0)
         match path.split("/"):
             case ["", "consumers", group, "offsets", topic, partition] if partition.isdecimal():
                 try:
                     name, offset = znodes.decode_name(group), znodes.decode_offset(node.data)
                 except znodes.InvalidZnodeError as error:
-                    logger.error("%s is passed over: %s", path, error)
+                    logger.error("skipping %s, which is unreadable: %s", printable(path), error)
                 else:
-                    found.append(OffsetCommitted(name, topic, int(partition), offset, commit_timestamp_ms=now_ms))
+                    if is_wanted(name):
+                        found.append(OffsetCommitted(name, topic, int(partition), offset, commit_timestamp_ms=now_ms))
     return found

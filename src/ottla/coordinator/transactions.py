@@ -1,14 +1,15 @@
-"""Transactions on this broker: finds the shell of a transactional id's partition and hands it the command."""
+"""Transactions on this broker: finds the shard of a transactional id's partition and gives it the command."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.client.failures import ClientError
 from ottla.coordinator.journal import PartitionJournal, decode_batch
+from ottla.coordinator.replayer import Replayer
 from ottla.coordinator.shard import Shard
 from ottla.coordinator.shards import Shards
 from ottla.errors import ErrorCode, KafkaError
@@ -17,8 +18,10 @@ from ottla.records.control import EndTransactionMarker
 from ottla.records.format import Codec
 from ottla.txn.commands import PROTOCOL_2, AddPartitions
 from ottla.txn.core import TxnCore
+from ottla.txn.effects import Outcome
 from ottla.txn.parameters import TxnParameters
-from ottla.txn.records import decode, encode
+from ottla.txn.records import TransactionStored, decode, encode
+from ottla.txn.state import ONGOING
 from ottla.wire.api.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -29,8 +32,10 @@ from ottla.wire.api.add_partitions_to_txn import (
 if TYPE_CHECKING:
     from ottla.cluster.image import ClusterImage
     from ottla.config.broker import BrokerConfig
+    from ottla.coordinator.journal import Write
     from ottla.coordinator.markers import Markers
     from ottla.coordinator.producer_ids import ProducerIds
+    from ottla.env.background import Background
     from ottla.env.clock import Clock, Timer
     from ottla.metadata.cluster_metadata import ClusterMetadata
     from ottla.metadata.peers import Peers
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
     from ottla.replication.partition import Admission, Partition
     from ottla.replication.replicas import Replicas
     from ottla.txn.commands import EndTxn, InitProducerId
-    from ottla.txn.effects import Marker, Outcome, WriteMarkers
+    from ottla.txn.effects import Marker, WriteMarkers
     from ottla.txn.listing import TransactionFilter
     from ottla.txn.records import Record
     from ottla.txn.results import (
@@ -49,6 +54,8 @@ if TYPE_CHECKING:
         InitProducerIdResult,
         ListedTransaction,
     )
+
+TxnShard: TypeAlias = Shard[TxnCore, Outcome]
 
 
 class TransactionCoordinator:
@@ -60,17 +67,21 @@ class TransactionCoordinator:
         markers: Markers,
         peers: Peers,
         clock: Clock,
+        background: Background,
     ) -> None:
         self._metadata = metadata
         self._peers = peers
         self._producer_ids = producer_ids
         self._markers = markers
         self._clock = clock
-        self._shards = Shards(TRANSACTION_STATE_TOPIC, metadata, replicas, clock, new_shard=self._new_shard, load=_load)
+        self._background = background
+        self._shards: Shards[TxnCore, Outcome] = Shards(
+            TRANSACTION_STATE_TOPIC, metadata, replicas, clock, new_shard=self._new_shard, load=_load
+        )
         self._expiry: Timer | None = None
 
     def start(self) -> None:
-        """Follow the cluster image from now on. Replicas and groups must have followed it before."""
+        """Apply cluster images from now on. Replicas and groups must apply each image before this coordinator does."""
         self._metadata.subscribe(self._apply)
         self._schedule_expiry()
 
@@ -82,19 +93,27 @@ class TransactionCoordinator:
     def _apply(self, image: ClusterImage, config: BrokerConfig) -> None:
         self._shards.apply(image, config)
 
-    def _new_shard(self, partition: Partition, config: BrokerConfig) -> Shard[TxnCore]:
+    def _new_shard(self, partition: Partition, config: BrokerConfig, on_failed: Callable[[TxnShard], None]) -> TxnShard:
         core = TxnCore(_parameters(config), partition.leader_epoch, self._producer_ids.take)
         journal = TxnJournal(PartitionJournal(partition, self._clock, encode, Codec.NONE))
-        shard: Shard[TxnCore]
+        shard: TxnShard
 
         def committed(outcome: Outcome) -> None:
             for markers in outcome.markers:
                 self._write_markers(shard, markers)
 
-        shard = Shard(partition, core, journal, self._clock, partial(_replay, core, partition), committed=committed)
+        shard = Shard(
+            partition,
+            core,
+            journal,
+            self._clock,
+            Replayer(partition, self._clock, self._background, partial(_read_batch, core, partition)),
+            on_failed=on_failed,
+            committed=committed,
+        )
         return shard
 
-    def _write_markers(self, shard: Shard[TxnCore], wanted: WriteMarkers) -> None:
+    def _write_markers(self, shard: TxnShard, wanted: WriteMarkers) -> None:
         marker = wanted.marker
         self._markers.write(
             EndTransactionMarker(marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.committed),
@@ -109,44 +128,41 @@ class TransactionCoordinator:
 
     def _expire(self) -> None:
         for shard in self._shards.loaded():
-            shard.perform_all(partial(shard.core.expire, shard.now()))
+            shard.start_all(partial(shard.core.expire, shard.now()))
         self._schedule_expiry()
 
     async def locate(self, transactional_id: str) -> int:
-        """The broker that coordinates an id. The topic of transactions is created for the very first one."""
+        """The broker that coordinates a transactional id. The first request creates the topic of transactions."""
         return await self._shards.locate(transactional_id, self._metadata.create_transaction_topic)
 
     # Commands
 
     async def init_producer_id(self, command: InitProducerId) -> InitProducerIdResult:
         await self._producer_ids.fill()
-        result = await self._shards.run(
+        return await self._shards.run(
             command.transactional_id, lambda core, token, now: core.init_producer_id(token, command, now)
         )
-        return cast("InitProducerIdResult", result)
 
     async def add_partitions(self, command: AddPartitions) -> AddPartitionsResult:
-        result = await self._shards.run(
+        return await self._shards.run(
             command.transactional_id, lambda core, token, now: core.add_partitions(token, command, now)
         )
-        return cast("AddPartitionsResult", result)
 
     def verify_partitions(self, command: AddPartitions) -> tuple[ErrorCode, ...]:
         return self._shards.find(command.transactional_id).core.verify_partitions(command)
 
     async def end_txn(self, command: EndTxn) -> EndTxnResult:
-        result = await self._shards.run(
+        return await self._shards.run(
             command.transactional_id, lambda core, token, now: core.end_txn(token, command, now)
         )
-        return cast("EndTxnResult", result)
 
     async def admit(
         self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition], *, add: bool
     ) -> dict[TopicPartition, ErrorCode]:
-        """Ask, for leaders of partitions, whether these are part of a transaction; with `add`, make them so (KIP-890).
+        """Ask the coordinator of a transaction whether partitions are part of it; with `add`, add them (KIP-890).
 
-        Returns the refusals. The end of the transaction before may still be on its way into its partitions: as in
-        Kafka, who wants to add waits for it a little, so that clients need not.
+        Returns the refusals. The markers of the previous transaction may not be written yet: as in Kafka, this broker
+        then retries an addition for a while, so that the client need not.
         """
         config = self._metadata.config
         pause = config.integer("add.partitions.to.txn.retry.backoff.ms") / 1000
@@ -162,7 +178,7 @@ class TransactionCoordinator:
         }
 
     async def _ask(self, command: AddPartitions, add: bool) -> Sequence[ErrorCode]:
-        """Ask the coordinator of a transaction, which may be another broker."""
+        """Ask the coordinator of the transaction, here or on another broker."""
         try:
             coordinator = await self.locate(command.transactional_id)
             if coordinator != self._metadata.broker_id:
@@ -172,6 +188,9 @@ class TransactionCoordinator:
             return (error.code,) * len(command.partitions)
         except ClientError:
             return (ErrorCode.NETWORK_EXCEPTION,) * len(command.partitions)
+        except ValueError:
+            # A broker of a later release answered with an error code that this one does not know.
+            return (ErrorCode.UNKNOWN_SERVER_ERROR,) * len(command.partitions)
 
     async def _ask_peer(self, coordinator: int, command: AddPartitions, add: bool) -> Sequence[ErrorCode]:
         topics: dict[str, AddPartitionsToTxnTopic] = {}
@@ -205,7 +224,7 @@ class TransactionCoordinator:
         self._clock.call_later(seconds, over.set_result, None)
         await over
 
-    # Questions
+    # Queries
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         return self._shards.find(transactional_id).core.describe(transactional_id)
@@ -218,30 +237,39 @@ class TransactionCoordinator:
         ]
 
 
+_ROOM_TO_END = 64
+"""Bytes by which the record that ends a transaction may be larger than the one that extends it."""
+
+
 class TxnJournal:
+    """Refuses to extend a transaction so far that the record of its end would be too large for a batch."""
+
     def __init__(self, partition: PartitionJournal[Record]) -> None:
         self._partition = partition
 
-    def write(self, outcome: Outcome, admission: Admission | None) -> asyncio.Future[None] | None:
-        return self._partition.append(outcome.records)
+    def encode(self, outcome: Outcome, admission: Admission | None) -> Write:
+        extends = any(isinstance(it, TransactionStored) and it.state is ONGOING for it in outcome.records)
+        return self._partition.encode(outcome.records, reserve=_ROOM_TO_END if extends else 0)
 
 
-async def _load(shard: Shard[TxnCore], config: BrokerConfig) -> None:
+async def _load(shard: TxnShard, config: BrokerConfig) -> None:
     await shard.load()
 
 
-def _replay(core: TxnCore, partition: Partition, header: BatchHeader, batch: memoryview) -> None:
+def _read_batch(
+    core: TxnCore, partition: Partition, header: BatchHeader, batch: memoryview
+) -> Iterable[Callable[[], None]]:
     if not header.is_control:
-        records: Iterator[Record] = decode_batch(batch, decode, partition)
+        records: list[Record] = decode_batch(batch, decode, partition)
         for record in records:
-            core.replay(record)
+            yield partial(core.replay, record)
 
 
-def _report(shard: Shard[TxnCore], marker: Marker, partition: TopicPartition, error: ErrorCode) -> None:
+def _report(shard: TxnShard, marker: Marker, partition: TopicPartition, error: ErrorCode) -> None:
     if shard.loaded:
         # A partition that has been deleted needs no marker any more.
         code = ErrorCode.NONE if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error
-        shard.perform(shard.core.markers_written(marker, {partition: code}, shard.now()))
+        shard.execute(lambda: shard.core.markers_written(marker, {partition: code}, shard.now()))
 
 
 def _parameters(config: BrokerConfig) -> TxnParameters:

@@ -1,1 +1,1 @@
-"""What pure cores have in common: the words in which they ask something of the shell that runs them."""
+"""What the pure cores share: the effects that they ask of the shard that runs them, and the order of calls."""

@@ -1,4 +1,4 @@
-"""What a command asks of its caller: records to append, requests to answer, timers to keep, lines to log."""
+"""The effects of a command: records to append, requests to answer, timers to set, lines to log."""
 
 from typing import Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
@@ -6,11 +6,14 @@ from ottla.errors import ErrorCode
 
 
 class Now(NamedTuple):
-    """The time of a command, on both clocks: timers must not jump, what is stored must mean something later."""
+    """The time of a command on both clocks: the steady clock for timers, the wall clock for what is stored."""
 
     steady_ms: int
     wall_ms: int
 
+
+MAX_PORTION = 1000
+"""Records in one portion of a decision that comes in portions: most portions fit into a batch of 1 MB."""
 
 KeyT = TypeVar("KeyT")
 RecordT = TypeVar("RecordT")
@@ -24,17 +27,17 @@ class SetTimer(NamedTuple, Generic[KeyT]):
 
 
 class CancelTimer(NamedTuple, Generic[KeyT]):
-    """A timer of that key may not exist; one that fires all the same does no harm."""
+    """There may be no timer with that key. A timer that fires despite its cancellation does no harm."""
 
     key: KeyT
 
 
 Token: TypeAlias = object
-"""Whatever the caller uses to find the request again; never None."""
+"""The caller finds the request again by its token, which is never None."""
 
 
 class Result(Protocol):
-    """What a core answers, as plain data."""
+    """The answer of a core, as plain data."""
 
     def failed(self, error: ErrorCode) -> Self: ...
 
@@ -47,7 +50,7 @@ class Reply(NamedTuple, Generic[ResultT]):
     result: ResultT
 
     def failed(self, error: ErrorCode) -> "Reply[ResultT]":
-        """The same request refused, because what the answer rests on could not be written."""
+        """A refusal instead of the answer, because the records that the answer depends on could not be written."""
         return Reply(self.token, self.result.failed(response_error(error)))
 
 
@@ -65,6 +68,7 @@ class Outcome(Generic[RecordT, ResultT, KeyT]):
         self.replies: list[Reply[ResultT]] = []
         self.timers: list[SetTimer[KeyT] | CancelTimer[KeyT]] = []
         self.messages: list[str] = []
+        """With text of clients as it is: the caller escapes what it logs."""
 
     def reply(self, token: Token, result: ResultT) -> None:
         self.replies.append(Reply(token, result))
@@ -83,7 +87,7 @@ _RESPONSE_ERRORS = {
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    # A transaction could not be verified. Old producers know no such error; this one makes them try again, here.
+    # The transaction could not be verified. Old producers do not know this error; the other makes them retry here.
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -92,6 +96,6 @@ _RESPONSE_ERRORS = {
 
 
 def response_error(append_error: ErrorCode) -> ErrorCode:
-    """A client knows nothing of the partition behind its group or its transactional id: the error in words that make
-    it look for the coordinator again."""
+    """The error for the client of a group or a transactional id. Errors of the partition behind it become errors that
+    make the client look for the coordinator again."""
     return _RESPONSE_ERRORS.get(append_error, append_error)

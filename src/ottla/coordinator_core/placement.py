@@ -1,4 +1,4 @@
-"""Which partition of an internal topic, and so which broker, looks after a group or a transactional id."""
+"""The partition of an internal topic, and so the broker, that coordinates a group or a transactional id."""
 
 
 def partition_for(key: str, partition_count: int) -> int:

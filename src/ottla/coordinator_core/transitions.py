@@ -1,4 +1,4 @@
-"""One table of the moves between states: it is what the code checks and what the documentation shows."""
+"""A table of the moves between states. The code checks moves against it, and the documentation is drawn from it."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -8,12 +8,12 @@ StateT = TypeVar("StateT", bound=Enum)
 
 
 class IllegalTransitionError(Exception):
-    """A mistake of the core's: nothing that a client does may lead here."""
+    """A mistake of the core: no request of a client may cause it."""
 
 
 class Transitions(Generic[StateT]):
     def __init__(self, subject: str, first: StateT, last: StateT, moves: Mapping[StateT, Mapping[StateT, str]]) -> None:
-        """`moves` has, from each state, the states it may move to and what moves it there. There is no other way."""
+        """`moves` has, for each state, the only states that may follow it, each with its cause."""
         self.moves = moves
         self._subject = subject
         self._first = first

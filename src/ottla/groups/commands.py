@@ -1,4 +1,4 @@
-"""What a client may ask of a group, as plain data."""
+"""The requests of clients to a group, as plain data."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ UNKNOWN_MEMBER = ""
 
 
 class Protocol(NamedTuple):
-    """One way of assigning that a member supports; the metadata is the client's own (its subscription)."""
+    """A protocol of assignment that a member supports. Only clients read the metadata (the subscription)."""
 
     name: str
     metadata: bytes
@@ -42,7 +42,7 @@ class Sync(NamedTuple):
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignments: Mapping[str, bytes] | None = None
-    """By member id; only the leader's are looked at."""
+    """By member id. Only those of the leader are used."""
 
 
 class LeavingMember(NamedTuple):
@@ -81,6 +81,6 @@ class TxnCommit(NamedTuple):
     producer: Producer
     partitions: Sequence[PartitionCommit]
     member_id: str = UNKNOWN_MEMBER
-    """Who consumed, so that a member whose partitions are another's by now is fenced (KIP-447, version 3 and up)."""
+    """The consumer, so that it is fenced when other members own its partitions by now (KIP-447, version 3 and up)."""
     group_instance_id: str | None = None
     generation_id: int = NO_GENERATION

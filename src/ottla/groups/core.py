@@ -1,28 +1,28 @@
-"""The groups of one partition of `__consumer_offsets`, as one object that never waits and never writes.
+"""The groups of one partition of `__consumer_offsets`, as one object without I/O.
 
-Its caller keeps to this order:
+The caller must keep to this order:
 
 1. While loading: `replay` every record of the partition and `replay_end_txn` every end of a transaction, in their
-   order, then `on_loaded`. To begin again after a failure, `unload` first: an end that is replayed a second time
-   must not meet offsets that were written after it.
+   order, then `on_loaded`. After a failure, replay into a new object: the second replay of an end must not meet
+   offsets that were written after it.
 2. A command returns an `Outcome`. If it has records, append them to the partition, then call `written`, or
    `append_failed` and go on with the outcome that this returns instead. No other command comes in between. The
    records of an outcome with a producer make one transactional batch of that producer.
-3. Perform the timers, log the messages, and send the replies once the records are committed. A result that was read
-   while records were still on their way to the other replicas waits for them too.
+3. Set the timers, log the messages, and send the replies once the records are committed. A reply that was decided
+   while earlier records are not committed waits for these as well.
 4. When the end of a transaction has been appended to the partition: `replay_end_txn`, before the next command.
 5. When the partition moves away: `unload`, send its replies, and drop the object.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from ottla.coordinator_core.command_gate import CommandGate
-from ottla.coordinator_core.effects import Now, Token
+from ottla.coordinator_core.effects import MAX_PORTION, Now, Token
 from ottla.errors import ErrorCode
 from ottla.groups.commands import UNKNOWN_MEMBER, Commit, Join, LeavingMember, PartitionCommit, Sync, TxnCommit
 from ottla.groups.effects import Outcome, TimerKey
-from ottla.groups.group import Group
-from ottla.groups.membership import Membership
+from ottla.groups.group import ClassicGroup
+from ottla.groups.membership import ClassicMembership
 from ottla.groups.offsets import is_expired
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.rebalance import Rebalance, dismiss
@@ -37,27 +37,31 @@ from ottla.groups.results import (
 )
 from ottla.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from ottla.model import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
+from ottla.records.format import MAX_INT64
 
-MAX_PORTION = 1000
-"""Records of one outcome after which no further group is looked at: its batch must stay below max.message.bytes."""
+_SMALL_DELETION = 1 << 18
+"""A group whose tombstones have no more bytes than this is deleted by one batch."""
+
+_TOMBSTONE_BYTES = 400
+"""At most, apart from the group id: a topic name, a partition, and what the record adds."""
 
 
 class GroupCore:
     def __init__(self, parameters: GroupParameters, new_uuid: Callable[[], str]) -> None:
         self._parameters = parameters
-        self.groups: dict[str, Group] = {}
-        """To look at, not to touch."""
+        self.groups: dict[str, ClassicGroup] = {}
+        """Only for reading."""
         self._rebalance = Rebalance(parameters)
-        self._membership = Membership(self.groups, self._rebalance, parameters, new_uuid)
+        self._membership = ClassicMembership(self.groups, self._rebalance, parameters, new_uuid)
         self._transactions: dict[int, dict[tuple[str, TopicPartition], None]] = {}
-        """By producer id, the groups and partitions for which its open transaction has written offsets. They may have
-        been deleted since."""
-        self._turns: CommandGate[Outcome] = CommandGate()
+        """By producer id, the groups and partitions for which its open transaction has written offsets. Groups and
+        offsets may have been deleted since."""
+        self._gate: CommandGate[Outcome] = CommandGate()
 
     def replay(self, record: Record, producer_id: int | None = None) -> None:
-        """Takes over what a written record says. Durable state changes here and in `replay_end_txn`, nowhere else.
+        """Applies a written record. Durable state changes only here and in `replay_end_txn`.
 
-        A producer id comes with the records of a transactional batch. Offsets wait for the end of its transaction.
+        Records of a transactional batch have a producer id: their offsets are pending until its transaction ends.
         """
         match record:
             case OffsetCommitted():
@@ -80,31 +84,31 @@ class GroupCore:
             self._transactions.setdefault(producer_id, {})[where] = None
 
     def replay_end_txn(self, producer_id: int, *, committed: bool) -> None:
-        """Takes over what a written control record says: the offsets of the transaction count now, or never."""
-        self._turns.begin()
+        """Applies a written control record: commits or drops the pending offsets of a transaction."""
+        self._gate.check_ready()
         for group_id, partition in self._transactions.pop(producer_id, ()):
             if group_id in self.groups:
                 self.groups[group_id].offsets.end_pending(partition, producer_id, committed=committed)
 
     def on_loaded(self, now: Now) -> Outcome:
-        """The log has been replayed: give every member a whole session to find its new coordinator."""
+        """The log is replayed: every member gets a whole session timeout to find its new coordinator."""
         out = self._begin()
         for group in self.groups.values():
             for member in group.members.values():
                 self._rebalance.await_heartbeat(group, member, member.session_timeout_ms, now, out)
             if len(group.members) > self._parameters.group_max_size:
                 self._rebalance.prepare(group, "more members than group.max.size", now, out)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def written(self, outcome: Outcome) -> None:
-        self._turns.settle(outcome)
+        self._gate.settle(outcome)
         producer_id = None if outcome.producer is None else outcome.producer.producer_id
         for record in outcome.records:
             self.replay(record, producer_id)
 
     def append_failed(self, outcome: Outcome, error: ErrorCode, now: Now) -> Outcome:
-        """What to do instead: the replies refused, and the group brought back to a state that needs no record."""
-        self._turns.settle(outcome)
+        """The effects instead of those of `outcome`: refused replies, and a group in a state without the records."""
+        self._gate.settle(outcome)
         answer = Outcome()
         answer.replies = [reply.failed(error) for reply in outcome.replies]
         answer.timers = list(outcome.timers)
@@ -112,6 +116,10 @@ class GroupCore:
         if outcome.undo is not None:
             outcome.undo(answer, error, now)
         return answer
+
+    def fail(self) -> None:
+        """Refuse every further command: what is in memory may differ from the log."""
+        self._gate.fail()
 
     def unload(self, now: Now) -> Outcome:
         """Another broker coordinates these groups from now on."""
@@ -127,22 +135,22 @@ class GroupCore:
     def join(self, token: Token, command: Join, now: Now) -> Outcome:
         out = self._begin()
         self._membership.join(token, command, now, out)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def sync(self, token: Token, command: Sync, now: Now) -> Outcome:
         out = self._begin()
         self._membership.sync(token, command, now, out)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def leave(self, token: Token, group_id: str, members: Sequence[LeavingMember], now: Now) -> Outcome:
         out = self._begin()
         self._membership.leave(token, group_id, members, now, out)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def heartbeat(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int, now: Now
     ) -> ErrorCode:
-        """The most frequent command: it has no effects, it only moves the member's deadline."""
+        """The most frequent command. It only moves the member's deadline, without effects."""
         return self._membership.heartbeat(group_id, member_id, group_instance_id, generation_id, now)
 
     def timer_fired(self, key: TimerKey, now: Now) -> Outcome:
@@ -150,7 +158,7 @@ class GroupCore:
         group = self.groups.get(key.group_id)
         if group is not None:
             self._rebalance.timer_fired(key.kind, group, key.member_id, now, out)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def commit_offsets(self, token: Token, command: Commit, now: Now) -> Outcome:
         out = self._begin()
@@ -158,23 +166,22 @@ class GroupCore:
         error = _check_commit(group, command)
         if error is not ErrorCode.NONE:
             out.reply(token, CommitResult((error,) * len(command.partitions)))
-            return self._turns.end(out)
+            return self._gate.end(out)
         if group is not None and group.state in (STABLE, PREPARING_REBALANCE):
             group.members[command.member_id].touch(now.steady_ms)
-        expiry = NO_TIMESTAMP if command.retention_time_ms == -1 else now.wall_ms + command.retention_time_ms
-        self._write_offsets(token, command, expiry, now, out)
-        return self._turns.end(out)
+        self._write_offsets(token, command, _expiry(command.retention_time_ms, now), now, out)
+        return self._gate.end(out)
 
     def commit_txn_offsets(self, token: Token, command: TxnCommit, now: Now) -> Outcome:
-        """Unlike a commit by the consumer itself this is no sign of life: the producer may live without it."""
+        """This does not renew the session of the consumer: the producer may be alive without it."""
         out = self._begin()
         error = _check_txn_commit(self.groups.get(command.group_id), command)
         if error is not ErrorCode.NONE:
             out.reply(token, CommitResult((error,) * len(command.partitions)))
-            return self._turns.end(out)
+            return self._gate.end(out)
         out.producer = command.producer
         self._write_offsets(token, command, NO_TIMESTAMP, now, out)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def _write_offsets(
         self, token: Token, command: Commit | TxnCommit, expire_timestamp_ms: int, now: Now, out: Outcome
@@ -200,8 +207,8 @@ class GroupCore:
         return [] if group is None else list(group.offsets)
 
     def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction may still change what is committed: UNSTABLE_OFFSET_COMMIT for those who asked
-        for stable offsets (KIP-447)."""
+        """Whether an open transaction may still change the offset. A client that asked for stable offsets then gets
+        UNSTABLE_OFFSET_COMMIT (KIP-447)."""
         group = self.groups.get(group_id)
         return group is not None and group.offsets.is_pending(topic, partition)
 
@@ -211,51 +218,55 @@ class GroupCore:
         if group is None:
             out.reply(token, DeleteOffsetsResult(ErrorCode.GROUP_ID_NOT_FOUND))
         elif group.state is not EMPTY and not group.uses_consumer_protocol:
-            # Nobody can tell which topics the members of another protocol still read.
+            # The broker cannot read subscriptions of other protocols, so the members may still read the topics.
             out.reply(token, DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP))
         else:
             errors = tuple(self._delete_offset(group, partition, out) for partition in partitions)
             out.reply(token, DeleteOffsetsResult(ErrorCode.NONE, errors))
-        return self._turns.end(out)
+        return self._gate.end(out)
 
-    def _delete_offset(self, group: Group, partition: TopicPartition, out: Outcome) -> ErrorCode:
+    def _delete_offset(self, group: ClassicGroup, partition: TopicPartition, out: Outcome) -> ErrorCode:
         if group.is_subscribed_to(partition.topic):
             return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         if group.offsets.get(*partition) is not None or group.offsets.is_pending(*partition):
             out.records.append(OffsetRemoved(group.group_id, *partition))
         return ErrorCode.NONE
 
-    def expire_offsets(self, now: Now) -> Outcome:
-        """Called now and then: drops offsets past their retention, and empty groups that have none left.
+    def expire_offsets(self, now: Now, limit: int = MAX_PORTION) -> Outcome:
+        """Called periodically: removes offsets past their retention, and empty groups without offsets.
 
-        Comes in portions that fit into a batch: call again until there is nothing to write.
+        Comes in portions of at most `limit` records: call again until there is nothing to write.
         """
         out = self._begin()
         for group in self.groups.values():
-            if len(out.records) >= MAX_PORTION:
+            room = limit - len(out.records)
+            if room <= 0:
                 break
             expired = [committed for committed in group.offsets if self._is_expired(group, committed, now)]
-            out.records += [OffsetRemoved(group.group_id, gone.topic, gone.partition) for gone in expired]
-            if group.state is EMPTY and len(expired) == len(group.offsets) and not group.offsets.has_pending:
+            out.records += [OffsetRemoved(group.group_id, gone.topic, gone.partition) for gone in expired[:room]]
+            nothing_left = len(expired) == len(group.offsets) and not group.offsets.has_pending
+            if group.state is EMPTY and nothing_left and len(expired) < room:
                 out.records.append(GroupRemoved(group.group_id))
-        return self._turns.end(out)
+        return self._gate.end(out)
 
-    def _is_expired(self, group: Group, committed: OffsetCommitted, now: Now) -> bool:
+    def _is_expired(self, group: ClassicGroup, committed: OffsetCommitted, now: Now) -> bool:
         if group.offsets.is_pending(committed.topic, committed.partition):
-            return False  # Its tombstone would take the pending offset with it.
+            return False  # A tombstone would also remove the pending offset.
         start_ms = group.retention_start_ms(committed)
         retention_ms = self._parameters.offsets_retention_ms
         return start_ms is not None and is_expired(committed, start_ms, retention_ms, now.wall_ms)
 
-    def on_topics_deleted(self, topics: Mapping[str, TopicId]) -> Outcome:
-        """Offsets of a topic that is gone must not greet the next one of its name. In portions, like expiry."""
+    def on_topics_deleted(self, topics: Mapping[str, TopicId], limit: int = MAX_PORTION) -> Outcome:
+        """Removes the offsets of deleted topics, so that a new topic of the same name does not inherit them. In
+        portions, like expiry."""
         out = self._begin()
         for group in self.groups.values():
-            if len(out.records) >= MAX_PORTION:
+            room = limit - len(out.records)
+            if room <= 0:
                 break
-            for gone in group.offsets.of_deleted_topics(topics):
-                out.records.append(OffsetRemoved(group.group_id, *gone))
-        return self._turns.end(out)
+            gone = group.offsets.of_deleted_topics(topics)
+            out.records += [OffsetRemoved(group.group_id, *partition) for partition in gone[:room]]
+        return self._gate.end(out)
 
     def describe(self, group_id: str) -> DescribedGroup:
         group = self.groups.get(group_id)
@@ -282,7 +293,7 @@ class GroupCore:
         )
 
     def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
-        """All groups, or those in one of the states and of one of the types, whatever the case of the letters."""
+        """All groups, or those in one of the states and of one of the types. Upper and lower case are the same."""
         states = {state.strip().lower() for state in states}
         types = {group_type.lower() for group_type in types}
         return [
@@ -291,11 +302,32 @@ class GroupCore:
             if (not states or group.state.value.lower() in states) and (not types or group.type in types)
         ]
 
+    def group_ids(self) -> list[str]:
+        return list(self.groups)
+
+    def topics_of(self, group_id: str) -> Iterator[tuple[str, TopicId]]:
+        """The topics for which a group has offsets, committed or pending. One may come several times."""
+        group = self.groups.get(group_id)
+        if group is not None:
+            for committed in (*group.offsets, *group.offsets.pending()):
+                yield committed.topic, committed.topic_id
+
+    def shrink_group(self, group_id: str, limit: int = MAX_PORTION) -> Outcome:
+        """Before the deletion of an empty group: removes offsets until one batch can delete the rest. In portions, like
+        expiry."""
+        out = self._begin()
+        group = self.groups.get(group_id)
+        if group is not None and group.state is EMPTY:
+            partitions = group.offsets.partitions()
+            if len(partitions) * (len(group_id.encode()) + _TOMBSTONE_BYTES) > _SMALL_DELETION:
+                out.records += [OffsetRemoved(group_id, *gone) for gone in partitions[:limit]]
+        return self._gate.end(out)
+
     def delete_groups(self, token: Token, group_ids: Sequence[str]) -> Outcome:
         out = self._begin()
         errors = tuple(self._delete_group(group_id, out) for group_id in group_ids)
         out.reply(token, DeleteGroupsResult(errors))
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def _delete_group(self, group_id: str, out: Outcome) -> ErrorCode:
         group = self.groups.get(group_id)
@@ -308,43 +340,43 @@ class GroupCore:
         return ErrorCode.NONE
 
     def _begin(self) -> Outcome:
-        self._turns.begin()
+        self._gate.begin()
         return Outcome()
 
-    def _group(self, group_id: str) -> Group:
-        """Offsets may be committed without any membership: such a group is made by its first offset."""
+    def _group(self, group_id: str) -> ClassicGroup:
+        """Offsets may be committed to a group without members: its first offset creates such a group."""
         group = self.groups.get(group_id)
         if group is None:
-            group = self.groups[group_id] = Group(group_id)
+            group = self.groups[group_id] = ClassicGroup(group_id)
         return group
 
     def _remove_group(self, group_id: str) -> None:
         group = self.groups.pop(group_id, None)
         if group is not None and (len(group.offsets) or group.offsets.has_pending):
-            # Offsets have tombstones of their own; until these come, the offsets belong to a group without members.
+            # Offsets have tombstones of their own. Until these are replayed, a group without members has the offsets.
             self._group(group_id).offsets = group.offsets
 
 
-def _check_commit(group: Group | None, command: Commit) -> ErrorCode:
+def _check_commit(group: ClassicGroup | None, command: Commit) -> ErrorCode:
     anonymous = command.generation_id < 0
     if group is None:
         if anonymous:
             return ErrorCode.NONE
         return ErrorCode.GROUP_ID_NOT_FOUND if command.knows_group_id_not_found else ErrorCode.ILLEGAL_GENERATION
     if anonymous and group.state is EMPTY:
-        return ErrorCode.NONE  # A consumer that assigns itself its partitions, or an administrator.
+        return ErrorCode.NONE  # A consumer that assigns its own partitions, or an administrator.
     error = group.check_member(command.member_id, command.group_instance_id)
     if error is not ErrorCode.NONE:
         return error
     if command.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
     if group.state is COMPLETING_REBALANCE:
-        return ErrorCode.REBALANCE_IN_PROGRESS  # The offsets may belong to partitions that are another's by now.
+        return ErrorCode.REBALANCE_IN_PROGRESS  # Another member may own the partitions by now.
     return ErrorCode.NONE
 
 
-def _check_txn_commit(group: Group | None, command: TxnCommit) -> ErrorCode:
-    """No rebalance stands in the way: who is still a member of the generation may finish what it has begun."""
+def _check_txn_commit(group: ClassicGroup | None, command: TxnCommit) -> ErrorCode:
+    """A rebalance does not matter: a member of the current generation may finish its transaction."""
     if command.group_id == "":
         return ErrorCode.INVALID_GROUP_ID
     anonymous = command.generation_id < 0
@@ -353,11 +385,18 @@ def _check_txn_commit(group: Group | None, command: TxnCommit) -> ErrorCode:
     if anonymous and group.state is EMPTY:
         return ErrorCode.NONE
     if anonymous and command.member_id == UNKNOWN_MEMBER and command.group_instance_id is None:
-        return ErrorCode.NONE  # Before version 3 nobody said who consumed: only its epoch fences such a producer.
+        return ErrorCode.NONE  # Before version 3 requests had no member id: only the epoch fences the producer.
     error = group.check_member(command.member_id, command.group_instance_id)
     if error is not ErrorCode.NONE:
         return error
     return ErrorCode.NONE if command.generation_id == group.generation else ErrorCode.ILLEGAL_GENERATION
+
+
+def _expiry(retention_time_ms: int, now: Now) -> int:
+    """When an offset expires. A client may ask for a time that no timestamp can hold."""
+    if retention_time_ms == NO_TIMESTAMP:
+        return NO_TIMESTAMP
+    return min(max(now.wall_ms + retention_time_ms, 0), MAX_INT64)
 
 
 def _committed(group_id: str, partition: PartitionCommit, expire_timestamp_ms: int, now: Now) -> OffsetCommitted:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 class TimerKind(Enum):
     SESSION = "session"
-    """A member, or a client that was given a member id, has not been heard of."""
+    """The session of a member, or of a client that was given a member id, may have expired."""
     JOIN = "join"
-    """The wait for members to join is over: the initial delay, or the rebalance timeout."""
+    """The wait for JoinGroup is over: the initial delay, or the rebalance timeout."""
     SYNC = "sync"
-    """The wait for members to fetch their assignment is over."""
+    """The wait for SyncGroup is over."""
 
 
 class TimerKey(NamedTuple):
@@ -39,6 +39,6 @@ class Outcome(effects.Outcome[Record, Result, TimerKey]):
     def __init__(self) -> None:
         super().__init__()
         self.producer: Producer | None = None
-        """Whose transaction the records belong to: if there is one, they are appended as its transactional batch."""
+        """If set, the records are appended as a transactional batch of this producer."""
         self.undo: Undo | None = None
-        """For the core: what to do, beside refusing the replies, when the records could not be written."""
+        """For the core: called when the records could not be written, after the replies are refused."""

@@ -1,4 +1,4 @@
-"""One classic group: who is in it, what they agreed on, and who waits for an answer.
+"""One classic group: its members, their protocol and assignments, and their requests that wait.
 
 Membership while a rebalance goes on is kept in memory only. What a crash must not lose (generation, protocol,
 leader, members and their assignments once the group is stable or empty) is set by `restore` from a record.
@@ -19,7 +19,7 @@ from ottla.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE,
 from ottla.model import NO_TIMESTAMP
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-"""Of all protocol types this is the only one whose metadata the broker understands, as far as the topics."""
+"""The only protocol type whose metadata the broker can read: the topics of the subscription."""
 
 
 @dataclass(slots=True)
@@ -36,14 +36,14 @@ class Member:
     join_token: Token | None = None
     sync_token: Token | None = None
     is_new: bool = False
-    """True until the first JoinGroup is answered: until then the client cannot send heartbeats."""
+    """True until the first JoinGroup is answered. Until then the client cannot send heartbeats."""
     session_deadline_ms: int = 0
-    """Pushed on by every heartbeat; the timer is not, it looks here when it fires."""
+    """Every heartbeat moves it. The timer stays where it is, and compares with the deadline when it fires."""
     timer_at_ms: int | None = None
     """When the session timer is set to fire: never later than the deadline."""
 
     def touch(self, steady_ms: int) -> None:
-        """A sign of life. It never brings the deadline nearer, so the timer can stay where it is."""
+        """The client is alive. The deadline never moves to an earlier time, so the timer can stay where it is."""
         self.session_deadline_ms = max(self.session_deadline_ms, steady_ms + self.session_timeout_ms)
 
     def metadata(self, protocol: str | None) -> bytes:
@@ -54,7 +54,7 @@ class Member:
 
     @property
     def excused_from_heartbeat(self) -> bool:
-        """A member that waits for the group cannot also be expected to call, unless it was never let in yet."""
+        """A member that waits for a reply sends no heartbeats, except that a new member must not wait for ever."""
         return not self.is_new and (self.join_token is not None or self.sync_token is not None)
 
     def stored(self, protocol: str | None, assignment: bytes) -> StoredMember:
@@ -72,14 +72,14 @@ class Member:
 
 @dataclass(slots=True)
 class InitialDelay:
-    """An empty group waits a little for more members before its first rebalance, and again for each that comes."""
+    """The delay before the first rebalance of an empty group. It starts again with each member that joins."""
 
     delay_ms: int
     remaining_ms: int
     member_added: bool = False
 
 
-class Group:
+class ClassicGroup:
     """Invariants: the leader is a member, `awaiting_join` counts the members with a join token, and every protocol
     set that was accepted leaves at least one protocol that all members support."""
 
@@ -119,11 +119,11 @@ class Group:
         self.static_members: dict[str, str] = {}
         """From group instance id to member id (KIP-345)."""
         self.pending_join: set[str] = set()
-        """Member ids handed out to clients that have not come back with them yet (KIP-394)."""
+        """Member ids of clients that have not joined with them yet (KIP-394)."""
         self.pending_sync: set[str] = set()
         """Members of this generation that have not asked for their assignment yet."""
         self.subscribed_topics: frozenset[str] | None = None
-        """None when the broker cannot tell."""
+        """None when the broker cannot read the subscriptions."""
         self.offsets = Offsets()
         self.awaiting_join = 0
         self.initial_delay: InitialDelay | None = None
@@ -141,7 +141,7 @@ class Group:
         self.pending_join.discard(member.member_id)
 
     def remove(self, member_id: str) -> Member | None:
-        """Takes a member or a pending member out. The tokens it still holds are the caller's to answer."""
+        """Removes a member or a pending member. The caller answers the member's requests that wait."""
         self.pending_join.discard(member_id)
         self.pending_sync.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -157,7 +157,7 @@ class Group:
         return member
 
     def replace(self, old: Member, new: Member) -> None:
-        """Puts a static member's new incarnation in the place of the old one, leadership included."""
+        """Replaces the previous run of a static member by the new one, also as the leader."""
         led = self.leader == old.member_id
         self.remove(old.member_id)
         self.add(new)
@@ -170,7 +170,7 @@ class Group:
         member.protocols = protocols
 
     def park_join(self, member: Member, token: Token) -> Token | None:
-        """The member waits for the rebalance; returns the token of an earlier wait that this one supersedes."""
+        """The member waits for the rebalance. Returns the token of an earlier JoinGroup that this one replaces."""
         earlier, member.join_token = member.join_token, token
         if earlier is None:
             self.awaiting_join += 1
@@ -200,7 +200,7 @@ class Group:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """The leader must be among those who joined; False when nobody did."""
+        """Makes sure that the leader has joined. Returns False when no member has."""
         leader = self.members.get(self.leader) if self.leader is not None else None
         if leader is not None and leader.join_token is not None:
             return True
@@ -211,7 +211,7 @@ class Group:
         return False
 
     def supports(self, protocol_type: str, protocols: tuple[Protocol, ...]) -> bool:
-        """Whether a member with these protocols leaves the group one that all members share."""
+        """Whether all members would still have a protocol in common with a member that supports these."""
         if self.state is EMPTY:
             return protocol_type != "" and len(protocols) > 0
         return protocol_type == self.protocol_type and any(
@@ -219,7 +219,7 @@ class Group:
         )
 
     def select_protocol(self) -> str:
-        """Each member votes for the first on its list that all support; of equals, the one first voted for wins."""
+        """Each member votes for the first protocol on its list that all support. The earliest vote breaks a tie."""
         candidates = {name for name, count in self._supporters.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
@@ -229,7 +229,7 @@ class Group:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """When the broker cannot read the subscriptions of consumers, it must assume the worst."""
+        """A broker that cannot read the subscriptions of consumers assumes that they read every topic."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
@@ -250,7 +250,7 @@ class Group:
         self.state_timestamp_ms = now.wall_ms
 
     def next_generation(self, now: Now) -> None:
-        """All who will be in the new generation have joined: settle its protocol and let the leader assign."""
+        """All members of the new generation have joined: choose its protocol, and wait for the leader's assignment."""
         self.generation += 1
         self.protocol = self.select_protocol()
         self.subscribed_topics = self._read_subscriptions()
@@ -265,7 +265,7 @@ class Group:
         )
 
     def stored(self, assignments: Mapping[str, bytes], now: Now) -> GroupStored:
-        """The record that makes the group stable, in the present generation, with these assignments."""
+        """The record that makes the group stable in the current generation, with these assignments."""
         return GroupStored(
             group=self.group_id,
             generation=self.generation,
@@ -279,7 +279,7 @@ class Group:
         )
 
     def stored_empty(self, now: Now) -> GroupStored:
-        """The record that ends the present generation with nobody left."""
+        """The record that makes the group empty."""
         return GroupStored(
             group=self.group_id,
             generation=self.generation + 1,
@@ -288,14 +288,14 @@ class Group:
         )
 
     def restore(self, record: GroupStored) -> None:
-        """Takes over what a record says. Members that are known already keep what is not stored: their tokens,
-        their timers, and the protocols that were not chosen."""
+        """Applies a record. Known members keep what is not stored: their tokens, their timers, and the protocols that
+        were not chosen."""
         if self.state is PREPARING_REBALANCE and self.members:
-            return  # The record only says that the group exists, and its first members are ahead of it.
+            return  # The record only creates the group; its first members have joined already.
         target = STABLE if record.members else EMPTY
         if self.state in (PREPARING_REBALANCE, COMPLETING_REBALANCE):
             TRANSITIONS.check(self.state, target)
-        self.state = target  # From one state at rest to another, the log leaves out the states between.
+        self.state = target  # The log has no records of the states between STABLE and EMPTY.
         self.state_timestamp_ms = record.state_timestamp_ms
         self.generation = record.generation
         self.protocol_type = record.protocol_type
@@ -309,7 +309,7 @@ class Group:
         self.subscribed_topics = self._read_subscriptions()
 
     def retention_start_ms(self, committed: OffsetCommitted) -> int | None:
-        """The moment from which an offset's retention runs, or None while the group protects it (KIP-211)."""
+        """The time at which the retention of an offset starts, or None while the group is in use (KIP-211)."""
         if self.protocol_type is None:
             return committed.commit_timestamp_ms
         if self.state is EMPTY:
@@ -321,7 +321,7 @@ class Group:
 
 
 def _names(protocols: tuple[Protocol, ...]) -> set[str]:
-    """A name that a client lists twice still counts once."""
+    """Each name once, even if the client lists it twice."""
     return {name for name, _ in protocols}
 
 

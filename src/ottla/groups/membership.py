@@ -1,4 +1,4 @@
-"""How clients enter a group, learn their part, stay and leave: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
+"""Members of classic groups join, get assignments, stay and leave: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,7 +6,7 @@ from ottla.coordinator_core.effects import Now, Token, response_error
 from ottla.errors import ErrorCode
 from ottla.groups.commands import UNKNOWN_MEMBER, Join, LeavingMember, Sync
 from ottla.groups.effects import Outcome
-from ottla.groups.group import Group, Member
+from ottla.groups.group import ClassicGroup, Member
 from ottla.groups.parameters import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupParameters
 from ottla.groups.rebalance import Rebalance, dismiss, joined, session_timer
 from ottla.groups.records import GroupStored
@@ -14,10 +14,10 @@ from ottla.groups.results import JoinResult, LeaveResult, LeftMember, SyncResult
 from ottla.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
 
 
-class Membership:
+class ClassicMembership:
     def __init__(
         self,
-        groups: dict[str, Group],
+        groups: dict[str, ClassicGroup],
         rebalance: Rebalance,
         parameters: GroupParameters,
         new_uuid: Callable[[], str],
@@ -41,7 +41,7 @@ class Membership:
         else:
             self._join_unknown(group, token, join, now, out)
 
-    def _check_join(self, group: Group | None, join: Join) -> ErrorCode:
+    def _check_join(self, group: ClassicGroup | None, join: Join) -> ErrorCode:
         limits = self._parameters
         if join.group_id == "":
             return ErrorCode.INVALID_GROUP_ID
@@ -49,13 +49,13 @@ class Membership:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         if group is None and join.member_id != UNKNOWN_MEMBER:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if not (group or Group(join.group_id)).supports(join.protocol_type, join.protocols):
+        if not (group or ClassicGroup(join.group_id)).supports(join.protocol_type, join.protocols):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         return ErrorCode.NONE
 
     def _join_new_group(self, token: Token, join: Join, now: Now, out: Outcome) -> None:
-        """The group is written down before anyone hears of it, empty as it is until its first generation."""
-        group = self._groups[join.group_id] = Group(join.group_id)
+        """Stores the new group, still empty, before the first reply."""
+        group = self._groups[join.group_id] = ClassicGroup(join.group_id)
         group.state_timestamp_ms = now.wall_ms
         self._join_unknown(group, token, join, now, out)
         out.records.append(GroupStored(group.group_id, state_timestamp_ms=now.wall_ms))
@@ -68,9 +68,9 @@ class Membership:
 
         out.undo = undo
 
-    def _has_room(self, group: Group, member_id: str) -> bool:
-        """While a group prepares, those who wait already are counted, so that a limit which was lowered lets the
-        first ones back in and turns the rest away."""
+    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
+        """During a rebalance only members that have joined count, so that after group.max.size was lowered the first
+        members get back in and the others are refused."""
         if group.state is EMPTY:
             return True
         member = group.members.get(member_id)
@@ -79,13 +79,13 @@ class Membership:
             return waits or group.awaiting_join < self._parameters.group_max_size
         return member is not None or len(group.members) < self._parameters.group_max_size
 
-    def _turn_away(self, group: Group, token: Token, join: Join, now: Now, out: Outcome) -> None:
+    def _turn_away(self, group: ClassicGroup, token: Token, join: Join, now: Now, out: Outcome) -> None:
         out.reply(token, JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER))
         if join.member_id != UNKNOWN_MEMBER:
             self._rebalance.remove(group, join.member_id, out)
             self._rebalance.complete_if_ready(group, now, out)
 
-    def _join_unknown(self, group: Group, token: Token, join: Join, now: Now, out: Outcome) -> None:
+    def _join_unknown(self, group: ClassicGroup, token: Token, join: Join, now: Now, out: Outcome) -> None:
         if join.group_instance_id is not None:
             self._join_static(group, join.group_instance_id, token, join, now, out)
             return
@@ -97,8 +97,10 @@ class Membership:
         else:
             self._add(group, member_id, token, join, now, out)
 
-    def _join_static(self, group: Group, instance_id: str, token: Token, join: Join, now: Now, out: Outcome) -> None:
-        """A static member has no member id only when it starts: it takes the place of its last run (KIP-345)."""
+    def _join_static(
+        self, group: ClassicGroup, instance_id: str, token: Token, join: Join, now: Now, out: Outcome
+    ) -> None:
+        """A static member without a member id has just started: it replaces its previous run (KIP-345)."""
         member_id = f"{instance_id}-{self._new_uuid()}"
         old = group.members.get(group.static_members.get(instance_id, UNKNOWN_MEMBER))
         if old is None:
@@ -114,7 +116,7 @@ class Membership:
         if group.state is STABLE and group.protocol == group.select_protocol():
             leads = group.leader == new.member_id
             skip = leads and join.supports_skip_assignment
-            # An older client is told that its last run leads, so that it does not assign (KIP-814).
+            # An older client gets the id of its previous run as the leader, so that it does not assign (KIP-814).
             out.reply(token, joined(group, new, group.leader if skip else old_leader, skip_assignment=skip))
             self._store_replacement(group, old, new, now, out)
         else:
@@ -122,8 +124,8 @@ class Membership:
             reason = _reason(f"static member {instance_id} restarted", join.reason)
             self._rebalance.prepare_or_complete(group, reason, now, out)
 
-    def _store_replacement(self, group: Group, old: Member, new: Member, now: Now, out: Outcome) -> None:
-        """Nothing that matters to the other members has changed, so the group stays stable, new id apart."""
+    def _store_replacement(self, group: ClassicGroup, old: Member, new: Member, now: Now, out: Outcome) -> None:
+        """The group stays stable: only the member id has changed."""
         assignments = {member.member_id: member.assignment for member in group.members.values()}
         out.records.append(group.stored(assignments, now))
 
@@ -135,7 +137,7 @@ class Membership:
 
         out.undo = undo
 
-    def _join_known(self, group: Group, token: Token, join: Join, now: Now, out: Outcome) -> None:
+    def _join_known(self, group: ClassicGroup, token: Token, join: Join, now: Now, out: Outcome) -> None:
         if join.member_id in group.pending_join and join.group_instance_id is None:
             self._add(group, join.member_id, token, join, now, out)
             return
@@ -147,8 +149,8 @@ class Membership:
         leads = group.leader == member.member_id
         unchanged = member.protocols == join.protocols
         if unchanged and (group.state is COMPLETING_REBALANCE or (group.state is STABLE and not leads)):
-            # It may have missed the answer to its last JoinGroup. A stable group's leader, in contrast, joins again
-            # because it wants a rebalance: a topic has grown, for example.
+            # The reply to the member's last JoinGroup may be lost. The leader of a stable group is different: it joins
+            # again because it wants a rebalance, for example because a topic has grown.
             out.reply(token, joined(group, member, group.leader))
             return
         group.update_protocols(member, join.protocols)
@@ -159,7 +161,7 @@ class Membership:
         reason = _reason(f"{'leader' if leads else 'member'} {member.member_id} joined again", join.reason)
         self._rebalance.prepare_or_complete(group, reason, now, out)
 
-    def _add(self, group: Group, member_id: str, token: Token, join: Join, now: Now, out: Outcome) -> None:
+    def _add(self, group: ClassicGroup, member_id: str, token: Token, join: Join, now: Now, out: Outcome) -> None:
         if not group.members:
             group.protocol_type = join.protocol_type
         if group.initial_delay is not None:
@@ -190,7 +192,7 @@ class Membership:
         if group.leader == member.member_id:
             self._assign(group, sync, now, out)
 
-    def _assign(self, group: Group, sync: Sync, now: Now, out: Outcome) -> None:
+    def _assign(self, group: ClassicGroup, sync: Sync, now: Now, out: Outcome) -> None:
         record = group.stored(sync.assignments or {}, now)
         out.records.append(record)
         for stored in record.members:
@@ -238,7 +240,7 @@ class Membership:
         else:
             self._rebalance.complete_if_ready(group, now, out)
 
-    def _leave_one(self, group: Group | None, who: LeavingMember, out: Outcome) -> ErrorCode:
+    def _leave_one(self, group: ClassicGroup | None, who: LeavingMember, out: Outcome) -> ErrorCode:
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         member_id = who.member_id
@@ -253,7 +255,7 @@ class Membership:
         return ErrorCode.NONE
 
 
-def _check_sync(group: Group | None, sync: Sync) -> ErrorCode:
+def _check_sync(group: ClassicGroup | None, sync: Sync) -> ErrorCode:
     if sync.group_id == "":
         return ErrorCode.INVALID_GROUP_ID
     if group is None:
@@ -282,7 +284,7 @@ def _new_member(join: Join, member_id: str) -> Member:
     )
 
 
-def _assigned(group: Group, assignment: bytes) -> SyncResult:
+def _assigned(group: ClassicGroup, assignment: bytes) -> SyncResult:
     return SyncResult(ErrorCode.NONE, group.protocol_type, group.protocol, assignment)
 
 

@@ -8,10 +8,10 @@ from ottla.model import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
 
 
 class Offsets:
-    """By topic and partition. The record that committed an offset is kept as it is: it says all there is to say.
+    """By topic and partition, the record that committed the offset.
 
-    Of all offsets that are committed for a partition the one that was written last counts, even if a transaction to
-    which an earlier one belongs ends later. That is what is left when the log is compacted, so it must be the rule.
+    The offset that was written last counts, even if the transaction of an earlier one ends later. Compaction leaves the
+    record that was written last, so any other rule would give another state after a reload.
     """
 
     __slots__ = ("_pending", "_topics")
@@ -19,9 +19,9 @@ class Offsets:
     def __init__(self) -> None:
         self._topics: dict[str, dict[int, OffsetCommitted]] = {}
         self._pending: dict[TopicPartition, dict[int, OffsetCommitted | None]] = {}
-        """The offsets of open transactions by producer id, in the order in which they were written. None is one that
-        has been overtaken: it will never count, but its partition is not stable before the transaction ends. There is
-        always a committed offset that overtook it."""
+        """The offsets of open transactions by producer id, in the order in which they were written. None stands for an
+        offset that a later commit has replaced: it will never count, but its partition is unstable until the
+        transaction ends."""
 
     def __iter__(self) -> Iterator[OffsetCommitted]:
         for partitions in self._topics.values():
@@ -46,7 +46,7 @@ class Offsets:
 
     def put_pending(self, offset: OffsetCommitted, producer_id: int) -> None:
         pending = self._pending.setdefault(TopicPartition(offset.topic, offset.partition), {})
-        pending.pop(producer_id, None)  # What a producer writes again takes its place at the end.
+        pending.pop(producer_id, None)  # The newest offset of a producer moves to the end.
         pending[producer_id] = offset
 
     def end_pending(self, partition: TopicPartition, producer_id: int, *, committed: bool) -> None:
@@ -63,7 +63,7 @@ class Offsets:
             del self._pending[partition]
 
     def remove(self, topic: str, partition: int) -> None:
-        """What is pending goes as well, whatever becomes of its transaction."""
+        """Removes the committed and all pending offsets of a partition."""
         self._pending.pop(TopicPartition(topic, partition), None)
         partitions = self._topics.get(topic, {})
         partitions.pop(partition, None)
@@ -88,7 +88,7 @@ class Offsets:
         return list(dict.fromkeys([*committed, *self._pending]))
 
     def of_deleted_topics(self, deleted: Mapping[str, TopicId]) -> list[TopicPartition]:
-        """Those with an offset, committed or pending, that was meant for one of the topics."""
+        """The partitions with an offset, committed or pending, of one of the topics."""
         found = [it for topic in self._topics.keys() & deleted.keys() for it in self._topics[topic].values()]
         found += [it for it in self.pending() if it.topic in deleted]
         gone = [it for it in found if it.topic_id in (ZERO_TOPIC_ID, deleted[it.topic])]
@@ -96,7 +96,7 @@ class Offsets:
 
 
 def is_expired(committed: OffsetCommitted, since_ms: int, retention_ms: int, wall_ms: int) -> bool:
-    """Whether an offset has outlived its retention, which runs from a moment that its group decides (KIP-211)."""
+    """Whether an offset is past its retention, which starts at `since_ms` (KIP-211)."""
     if committed.expire_timestamp_ms != NO_TIMESTAMP:
         return wall_ms >= committed.expire_timestamp_ms
     return wall_ms - since_ms >= retention_ms

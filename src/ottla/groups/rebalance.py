@@ -1,31 +1,33 @@
-"""The rebalance of a classic group, from the first join to the next generation, and the timers that push it on.
+"""The rebalance of a classic group, from the first join to the next generation, and its timers.
 
-Each method changes what is kept in memory only and puts everything else into an `Outcome`. A group becomes stable or
-empty by the replay of the record that says so, never here.
+The methods change only state that is kept in memory; all effects go into an `Outcome`. A group becomes stable or empty
+only by the replay of a record, never here.
 """
 
 from ottla.coordinator_core.effects import Now
 from ottla.errors import ErrorCode
 from ottla.groups.commands import UNKNOWN_MEMBER
 from ottla.groups.effects import Outcome, TimerKey, TimerKind
-from ottla.groups.group import Group, InitialDelay, Member
+from ottla.groups.group import ClassicGroup, InitialDelay, Member
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.results import JoinResult, SyncResult
 from ottla.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
+
+_ABSENT_MEMBERS_PAUSE_MS = 1_000
 
 
 class Rebalance:
     def __init__(self, parameters: GroupParameters) -> None:
         self.parameters = parameters
 
-    def prepare_or_complete(self, group: Group, reason: str, now: Now, out: Outcome) -> None:
+    def prepare_or_complete(self, group: ClassicGroup, reason: str, now: Now, out: Outcome) -> None:
         if group.state is PREPARING_REBALANCE:
             self.complete_if_ready(group, now, out)
         else:
             self.prepare(group, reason, now, out)
 
-    def prepare(self, group: Group, reason: str, now: Now, out: Outcome) -> None:
-        """Everybody has to join again. Those who wait for an assignment are told at once, the others by heartbeat."""
+    def prepare(self, group: ClassicGroup, reason: str, now: Now, out: Outcome) -> None:
+        """All members must join again. Those that wait for an assignment are told at once, the others by heartbeat."""
         if group.state is COMPLETING_REBALANCE:
             self._cancel_syncs(group, now, out)
         group.pending_sync.clear()
@@ -42,7 +44,7 @@ class Rebalance:
         else:
             self._set_join_timer(group, group.rebalance_timeout_ms, now, out)
 
-    def _cancel_syncs(self, group: Group, now: Now, out: Outcome) -> None:
+    def _cancel_syncs(self, group: ClassicGroup, now: Now, out: Outcome) -> None:
         for member in group.members.values():
             member.assignment = b""
             token, member.sync_token = member.sync_token, None
@@ -50,12 +52,12 @@ class Rebalance:
                 out.reply(token, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
                 self.await_heartbeat(group, member, member.session_timeout_ms, now, out)
 
-    def complete_if_ready(self, group: Group, now: Now, out: Outcome) -> None:
-        """The initial delay runs to its end even when everybody known has joined: it is for those who are not."""
+    def complete_if_ready(self, group: ClassicGroup, now: Now, out: Outcome) -> None:
+        """The initial delay never ends early: it waits for members that are not known yet."""
         if group.state is PREPARING_REBALANCE and group.initial_delay is None and group.all_joined:
             self._complete_join(group, now, out)
 
-    def _complete_join(self, group: Group, now: Now, out: Outcome) -> None:
+    def _complete_join(self, group: ClassicGroup, now: Now, out: Outcome) -> None:
         self._clear_join_timer(group, out)
         for member in list(group.members.values()):
             if member.join_token is None and member.group_instance_id is None:
@@ -64,12 +66,13 @@ class Rebalance:
         if not group.members:
             self._end_empty(group, now, out)
         elif not group.elect_joined_leader():
-            # Only absent static members are left; they keep their place until their sessions end.
-            self._set_join_timer(group, group.rebalance_timeout_ms, now, out)
+            # Only absent static members are left; they stay in the group until their sessions end. A client may have
+            # chosen a rebalance timeout of zero, with which this timer would fire again at once.
+            self._set_join_timer(group, max(group.rebalance_timeout_ms, _ABSENT_MEMBERS_PAUSE_MS), now, out)
         else:
             self._begin_generation(group, now, out)
 
-    def _begin_generation(self, group: Group, now: Now, out: Outcome) -> None:
+    def _begin_generation(self, group: ClassicGroup, now: Now, out: Outcome) -> None:
         group.next_generation(now)
         for member in group.members.values():
             token = group.take_join(member)
@@ -82,16 +85,16 @@ class Rebalance:
         size = len(group.members)
         out.messages.append(f"Group {group.group_id} begins generation {group.generation} with {size} members")
 
-    def _end_empty(self, group: Group, now: Now, out: Outcome) -> None:
+    def _end_empty(self, group: ClassicGroup, now: Now, out: Outcome) -> None:
         record = group.stored_empty(now)
         out.records.append(record)
-        # A generation without members cannot contradict anyone: if its record is lost, the one before it comes back
-        # after a crash, and its members time out.
+        # It does no harm if this record is not written: after a crash the previous generation is loaded, and its
+        # members time out.
         out.undo = lambda *_: group.restore(record)
         out.messages.append(f"Group {group.group_id} is empty in generation {record.generation}")
 
-    def timer_fired(self, kind: TimerKind, group: Group, member_id: str, now: Now, out: Outcome) -> None:
-        """A timer that fires early, or for something that is over, only looks at the deadline and goes on."""
+    def timer_fired(self, kind: TimerKind, group: ClassicGroup, member_id: str, now: Now, out: Outcome) -> None:
+        """A timer that fires early, or for something that is over, changes nothing."""
         match kind:
             case TimerKind.SESSION:
                 self._session_timer_fired(group, member_id, now, out)
@@ -100,7 +103,7 @@ class Rebalance:
             case TimerKind.SYNC:
                 self._sync_timer_fired(group, now, out)
 
-    def _session_timer_fired(self, group: Group, member_id: str, now: Now, out: Outcome) -> None:
+    def _session_timer_fired(self, group: ClassicGroup, member_id: str, now: Now, out: Outcome) -> None:
         member = group.members.get(member_id)
         if member is not None:
             member.timer_at_ms = None
@@ -119,7 +122,7 @@ class Rebalance:
         elif group.state is PREPARING_REBALANCE and group.all_joined:
             self._complete_join(group, now, out)
 
-    def _join_timer_fired(self, group: Group, now: Now, out: Outcome) -> None:
+    def _join_timer_fired(self, group: ClassicGroup, now: Now, out: Outcome) -> None:
         if group.join_deadline_ms is None:
             return
         if now.steady_ms < group.join_deadline_ms:
@@ -133,7 +136,7 @@ class Rebalance:
         else:
             self._complete_join(group, now, out)
 
-    def _sync_timer_fired(self, group: Group, now: Now, out: Outcome) -> None:
+    def _sync_timer_fired(self, group: ClassicGroup, now: Now, out: Outcome) -> None:
         if group.sync_deadline_ms is None:
             return
         if now.steady_ms < group.sync_deadline_ms:
@@ -144,31 +147,31 @@ class Rebalance:
             self.remove(group, member_id, out)
         self.prepare(group, f"no SyncGroup from {', '.join(late)}", now, out)
 
-    def await_heartbeat(self, group: Group, member: Member, timeout_ms: int, now: Now, out: Outcome) -> None:
+    def await_heartbeat(self, group: ClassicGroup, member: Member, timeout_ms: int, now: Now, out: Outcome) -> None:
         member.session_deadline_ms = now.steady_ms + timeout_ms
         self._arm_session_timer(group, member, out)
 
-    def _arm_session_timer(self, group: Group, member: Member, out: Outcome) -> None:
+    def _arm_session_timer(self, group: ClassicGroup, member: Member, out: Outcome) -> None:
         if member.timer_at_ms is None or member.session_deadline_ms < member.timer_at_ms:
             member.timer_at_ms = member.session_deadline_ms
             out.set_timer(session_timer(group, member.member_id), member.session_deadline_ms)
 
-    def _set_join_timer(self, group: Group, delay_ms: int, now: Now, out: Outcome) -> None:
+    def _set_join_timer(self, group: ClassicGroup, delay_ms: int, now: Now, out: Outcome) -> None:
         group.join_deadline_ms = now.steady_ms + delay_ms
         out.set_timer(TimerKey(TimerKind.JOIN, group.group_id), group.join_deadline_ms)
 
-    def _clear_join_timer(self, group: Group, out: Outcome) -> None:
+    def _clear_join_timer(self, group: ClassicGroup, out: Outcome) -> None:
         if group.join_deadline_ms is not None:
             group.join_deadline_ms = None
             out.cancel_timer(TimerKey(TimerKind.JOIN, group.group_id))
 
-    def clear_sync_timer(self, group: Group, out: Outcome) -> None:
+    def clear_sync_timer(self, group: ClassicGroup, out: Outcome) -> None:
         if group.sync_deadline_ms is not None:
             group.sync_deadline_ms = None
             out.cancel_timer(TimerKey(TimerKind.SYNC, group.group_id))
 
-    def remove(self, group: Group, member_id: str, out: Outcome) -> None:
-        """Takes out a member or a pending one. A request that it still waits on tells it to come back as new."""
+    def remove(self, group: ClassicGroup, member_id: str, out: Outcome) -> None:
+        """Removes a member or a pending member. A reply that it waits for tells it to join as a new member."""
         member = group.members.get(member_id)
         if member is not None:
             dismiss(group, member, ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER, out)
@@ -176,11 +179,11 @@ class Rebalance:
         out.cancel_timer(session_timer(group, member_id))
 
 
-def session_timer(group: Group, member_id: str) -> TimerKey:
+def session_timer(group: ClassicGroup, member_id: str) -> TimerKey:
     return TimerKey(TimerKind.SESSION, group.group_id, member_id)
 
 
-def joined(group: Group, member: Member, leader: str | None, *, skip_assignment: bool = False) -> JoinResult:
+def joined(group: ClassicGroup, member: Member, leader: str | None, *, skip_assignment: bool = False) -> JoinResult:
     return JoinResult(
         error=ErrorCode.NONE,
         member_id=member.member_id,
@@ -193,8 +196,8 @@ def joined(group: Group, member: Member, leader: str | None, *, skip_assignment:
     )
 
 
-def dismiss(group: Group, member: Member, error: ErrorCode, told_member_id: str, out: Outcome) -> None:
-    """Answers whatever the member waits for with an error."""
+def dismiss(group: ClassicGroup, member: Member, error: ErrorCode, told_member_id: str, out: Outcome) -> None:
+    """Answers the requests of the member that wait, with an error."""
     join_token = group.take_join(member)
     if join_token is not None:
         out.reply(join_token, JoinResult(error, told_member_id))

@@ -1,4 +1,4 @@
-"""What the core answers, as plain data. A handler translates it into the request's version."""
+"""The answers of the core, as plain data. Handlers translate them into the version of the request."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -7,7 +7,7 @@ from ottla.groups.commands import NO_GENERATION, UNKNOWN_MEMBER
 
 
 class JoinedMember(NamedTuple):
-    """What the leader needs to know of a member to assign it partitions."""
+    """A member as the leader sees it when it assigns partitions."""
 
     member_id: str
     group_instance_id: str | None

@@ -17,7 +17,7 @@ async def handle(broker: Broker, context: Context, request: DeleteGroupsRequest)
     return DeleteGroupsResponse(
         results=[
             DeletableGroupResult(group_id=group_id, error_code=await _delete(broker, group_id))
-            async for group_id in yielding(broker.clock, request.groups_names)
+            async for group_id in yielding(broker.clock, dict.fromkeys(request.groups_names))
         ]
     )
 

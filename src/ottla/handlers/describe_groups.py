@@ -18,21 +18,43 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Context
 
 
+_MAX_REPEATED_BYTES = 8 << 20
+"""Kafka describes a group as often as it is named. This bounds a reply to a request that names a large group often."""
+
+
 async def handle(broker: Broker, context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     operations = ON_GROUPS if request.include_authorized_operations else NOT_ASKED
-    wanted = yielding(broker.clock, dict.fromkeys(request.groups))
-    return DescribeGroupsResponse(groups=[_describe(broker, context, group, operations) async for group in wanted])
+    described: dict[str, DescribedGroup] = {}
+    answers = []
+    repeated = 0
+    async for group_id in yielding(broker.clock, request.groups):
+        answer = described.get(group_id)
+        if answer is None:
+            answer = described[group_id] = _describe(broker, context, group_id, operations)
+        elif (repeated := repeated + _size(answer)) > _MAX_REPEATED_BYTES:
+            answer = DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_REQUEST)
+        answers.append(answer)
+    return DescribeGroupsResponse(groups=answers)
+
+
+def _size(group: DescribedGroup) -> int:
+    """About how many bytes an answer has."""
+    return 200 + sum(400 + len(member.member_metadata) + len(member.member_assignment) for member in group.members)
 
 
 def _describe(broker: Broker, context: Context, group_id: str, operations: int) -> DescribedGroup:
     try:
         found = broker.groups.describe(group_id)
     except KafkaError as error:
-        return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)
-    missing = found.error is ErrorCode.GROUP_ID_NOT_FOUND
+        return DescribedGroup(group_id=group_id, error_code=error.code)
+    if found.error is ErrorCode.GROUP_ID_NOT_FOUND and context.api_version >= 6:
+        return DescribedGroup(
+            group_id=group_id,
+            error_code=found.error,
+            error_message=f"Group {group_id} not found.",
+            group_state=found.state,
+        )
     return DescribedGroup(
-        error_code=ErrorCode.NONE if missing and context.api_version < 6 else found.error,
-        error_message="The group does not exist." if missing else None,
         group_id=group_id,
         group_state=found.state,
         protocol_type=found.protocol_type,

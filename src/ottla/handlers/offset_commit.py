@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.commands import Commit, PartitionCommit
+from ottla.handlers.topic_answers import TopicAnswers
 from ottla.model import TopicId
 from ottla.wire.api.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -21,22 +24,27 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, context: Context, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    response = OffsetCommitResponse()
+    answers: TopicAnswers[OffsetCommitResponseTopic] = TopicAnswers()
     commits: list[PartitionCommit] = []
-    answers: list[OffsetCommitResponsePartition] = []
+    results: list[OffsetCommitResponsePartition] = []
     for wanted in request.topics:
-        answer = OffsetCommitResponseTopic(name=wanted.name, topic_id=wanted.topic_id)
-        response.topics.append(answer)
+        key = wanted.topic_id if context.api_version >= 10 else wanted.name
+        new_topic = partial(OffsetCommitResponseTopic, name=wanted.name, topic_id=wanted.topic_id)
         topic, missing = _topic(broker, context, wanted)
+        if topic is None:
+            answers.refused(key, new_topic).partitions += [
+                _refused(partition, missing) for partition in wanted.partitions
+            ]
+            continue
+        served = new_topic()
         for partition in wanted.partitions:
-            result = OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=missing)
-            answer.partitions.append(result)
-            if topic is None:
-                continue
             if not 0 <= partition.partition_index < len(topic.partitions):
-                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                refused = _refused(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                answers.refused(key, new_topic).partitions.append(refused)
                 continue
-            answers.append(result)
+            result = OffsetCommitResponsePartition(partition_index=partition.partition_index)
+            served.partitions.append(result)
+            results.append(result)
             commits.append(
                 PartitionCommit(
                     topic.name,
@@ -47,10 +55,15 @@ async def handle(broker: Broker, context: Context, request: OffsetCommitRequest)
                     TopicId(topic.topic_id),
                 )
             )
-    if commits or not request.topics:
-        for result, code in zip(answers, await _commit(broker, context, request, commits), strict=True):
+        answers.serve(key, served)
+    if commits:
+        for result, code in zip(results, await _commit(broker, context, request, commits), strict=True):
             result.error_code = code
-    return response
+    return OffsetCommitResponse(topics=answers.topics())
+
+
+def _refused(partition: OffsetCommitRequestPartition, error: ErrorCode) -> OffsetCommitResponsePartition:
+    return OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
 
 
 def _topic(broker: Broker, context: Context, wanted: OffsetCommitRequestTopic) -> tuple[TopicState | None, ErrorCode]:

@@ -1,6 +1,6 @@
 """OffsetFetch (9), versions 1-10: how far groups have come. Version 8 asks for several, 10 names topics by id.
 
-An offset that is on its way to the other replicas may still be lost: whoever asks meanwhile is answered when it cannot.
+An offset that the other replicas do not have yet may still be lost: the reply waits until it is committed.
 """
 
 from __future__ import annotations
@@ -28,17 +28,52 @@ if TYPE_CHECKING:
     from ottla.groups.records import OffsetCommitted
     from ottla.handlers.context import Broker, Context, Reply
 
+_MAX_REPEATED = 10_000
+
 
 def handle(broker: Broker, context: Context, request: OffsetFetchRequest) -> Reply:
-    if context.api_version >= 8:
-        # Nobody needs everything about a group twice, and that can be much more than was asked with.
-        everything = {group.group_id: group for group in request.groups if group.topics is None}
-        wanted = [*everything.values(), *(group for group in request.groups if group.topics is not None)]
-    else:
+    wanted = request.groups
+    if context.api_version < 8:
         wanted = [OffsetFetchRequestGroup(group_id=request.group_id, topics=_topics(request))]
     waits: list[tuple[OffsetFetchResponseGroup, asyncio.Future[None]]] = []
-    found = [_fetch(broker, context, group, request.require_stable, waits) for group in wanted]
+    repeats = _Repeats()
+    found = []
+    for group in wanted:
+        answer = OffsetFetchResponseGroup(group_id=group.group_id)
+        found.append(answer)
+        repeats.count_named(group)
+        if not repeats.exhausted:
+            _fetch(broker, context, group, request.require_stable, answer, waits)
+            repeats.count_everything(group, answer)
+        if repeats.exhausted:
+            answer.error_code, answer.topics = ErrorCode.INVALID_REQUEST, []
     return _reply_when_committed(context, request, found, waits) if waits else _reply(context, request, found)
+
+
+class _Repeats:
+    """Kafka answers a partition as often as it is named. This bounds a reply to a request that names one very often:
+    the metadata of a single offset can have some thousand bytes, and a group can have many offsets."""
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[str, str, bytes, int]] = set()
+        self._everything: set[str] = set()
+        self._left = _MAX_REPEATED
+
+    @property
+    def exhausted(self) -> bool:
+        return self._left < 0
+
+    def count_named(self, group: OffsetFetchRequestGroup) -> None:
+        for topic in group.topics or ():
+            before = len(self._seen)
+            self._seen.update((group.group_id, topic.name, topic.topic_id, it) for it in topic.partition_indexes)
+            self._left -= len(topic.partition_indexes) - (len(self._seen) - before)
+
+    def count_everything(self, group: OffsetFetchRequestGroup, answer: OffsetFetchResponseGroup) -> None:
+        if group.topics is None:
+            if group.group_id in self._everything:
+                self._left -= 1 + sum(len(topic.partitions) for topic in answer.topics)
+            self._everything.add(group.group_id)
 
 
 def _topics(request: OffsetFetchRequest) -> list[OffsetFetchRequestTopics] | None:
@@ -75,23 +110,24 @@ def _fetch(
     context: Context,
     wanted: OffsetFetchRequestGroup,
     require_stable: bool,
+    response: OffsetFetchResponseGroup,
     waits: list[tuple[OffsetFetchResponseGroup, asyncio.Future[None]]],
-) -> OffsetFetchResponseGroup:
-    response = OffsetFetchResponseGroup(group_id=wanted.group_id)
+) -> None:
     try:
         offsets = broker.groups.committed(wanted.group_id)
     except KafkaError as error:
         response.error_code = error.code
-        return response
+        return
     if offsets.wait is not None:
         waits.append((response, offsets.wait))
     if wanted.topics is None:
         response.topics = _everything(broker, context, offsets)
     else:
-        response.topics = [_answer(broker, context, topic, offsets) for topic in wanted.topics]
+        answers = [_answer(broker, context, topic, offsets) for topic in wanted.topics]
+        # As in Kafka, topics whose ids are unknown come last.
+        response.topics = [*(it for it, known in answers if known), *(it for it, known in answers if not known)]
     if require_stable:
         _withhold_unstable(broker, context, response.topics, offsets)
-    return response
 
 
 def _withhold_unstable(
@@ -111,7 +147,8 @@ def _withhold_unstable(
 
 def _answer(
     broker: Broker, context: Context, wanted: OffsetFetchRequestTopics, offsets: GroupOffsets
-) -> OffsetFetchResponseTopics:
+) -> tuple[OffsetFetchResponseTopics, bool]:
+    """The answer for a topic, and whether the topic is known."""
     answer = OffsetFetchResponseTopics(name=wanted.name, topic_id=wanted.topic_id)
     name, code = wanted.name, ErrorCode.NONE
     if context.api_version >= 10:
@@ -124,7 +161,7 @@ def _answer(
         partition = _partition(index, offsets.get(name, index, TopicId(wanted.topic_id)))
         partition.error_code = code
         answer.partitions.append(partition)
-    return answer
+    return answer, code is ErrorCode.NONE
 
 
 def _everything(broker: Broker, context: Context, offsets: GroupOffsets) -> list[OffsetFetchResponseTopics]:

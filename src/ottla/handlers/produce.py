@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from ottla.coordinator.verification import Verification, transactional_header
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.exchange import CloseConnectionError, PendingReply
 from ottla.handlers.leader_hints import NO_LEADER, LeaderHints
-from ottla.handlers.verification import Verification, transactional_header
 from ottla.model import INTERNAL_TOPICS, TopicId, TopicPartition
 from ottla.records.format import ATTRIBUTES_AT, HEADER_SIZE, TRANSACTIONAL_FLAG
 from ottla.wire.api.produce import ProduceResponse

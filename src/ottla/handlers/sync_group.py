@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.errors import KafkaError
+from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.commands import Sync
 from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, context: Context, request: SyncGroupRequest) -> SyncGroupResponse:
+    if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     command = Sync(
         group_id=request.group_id,
         member_id=request.member_id,

@@ -6,12 +6,14 @@ request also adds the group's partition to the transaction; before, AddOffsetsTo
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.verification import is_wanted
 from ottla.coordinator_core.effects import response_error
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.commands import PartitionCommit, TxnCommit
-from ottla.handlers.verification import is_wanted
+from ottla.handlers.topic_answers import TopicAnswers
 from ottla.log.verification import UNVERIFIED
 from ottla.model import Producer, TopicId
 from ottla.wire.api.txn_offset_commit import (
@@ -30,20 +32,23 @@ _ADDS = 5
 
 
 async def handle(broker: Broker, context: Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
-    response = TxnOffsetCommitResponse()
+    answers: TopicAnswers[TxnOffsetCommitResponseTopic] = TopicAnswers()
     commits: list[PartitionCommit] = []
-    answers: list[TxnOffsetCommitResponsePartition] = []
+    results: list[TxnOffsetCommitResponsePartition] = []
     for wanted in request.topics:
-        answer = TxnOffsetCommitResponseTopic(name=wanted.name)
-        response.topics.append(answer)
+        new_topic = partial(TxnOffsetCommitResponseTopic, name=wanted.name)
+        served = new_topic()
         topic = broker.metadata.image.topics.get(wanted.name)
+        if topic is None:
+            answers.refused(wanted.name, new_topic)
         for partition in wanted.partitions:
             result = TxnOffsetCommitResponsePartition(partition_index=partition.partition_index)
-            answer.partitions.append(result)
             if topic is None or not 0 <= partition.partition_index < len(topic.partitions):
                 result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                answers.refused(wanted.name, new_topic).partitions.append(result)
                 continue
-            answers.append(result)
+            served.partitions.append(result)
+            results.append(result)
             commits.append(
                 PartitionCommit(
                     wanted.name,
@@ -54,11 +59,12 @@ async def handle(broker: Broker, context: Context, request: TxnOffsetCommitReque
                     TopicId(topic.topic_id),
                 )
             )
+        answers.serve(wanted.name, served)
     if commits:
         errors = await _commit(broker, context, request, commits)
-        for result, error in zip(answers, errors, strict=True):
+        for result, error in zip(results, errors, strict=True):
             result.error_code = _for_version(error, context.api_version)
-    return response
+    return TxnOffsetCommitResponse(topics=answers.topics())
 
 
 async def _commit(
@@ -74,7 +80,7 @@ async def _commit(
     )
     adds = context.api_version >= _ADDS
     try:
-        if not is_wanted(broker, adds=adds):
+        if not is_wanted(broker.config, adds=adds):
             return (await broker.groups.commit_txn(command, UNVERIFIED)).errors
         guard = broker.groups.begin_verification(command, supports_epoch_bump=adds)
         if guard is not None:

@@ -269,14 +269,16 @@ class BrokerServer:
         moves = LogMoves(replicas, world.clock, world.background, lambda: metadata.config)
         moves.start()
         self._closing.callback(moves.stop)
-        groups = GroupCoordinator(metadata, replicas, store, world.clock, world.random.randbytes)
+        groups = GroupCoordinator(metadata, replicas, store, world.clock, world.background, world.random.randbytes)
         groups.start()
         self._closing.callback(groups.stop)
         peers = Peers(metadata)
         self._closing.callback(peers.stop)
         producer_ids, markers = ProducerIds(self._id, store), Markers(metadata, replicas, groups, peers)
         self._closing.callback(markers.stop)
-        transactions = TransactionCoordinator(metadata, replicas, producer_ids, markers, peers, world.clock)
+        transactions = TransactionCoordinator(
+            metadata, replicas, producer_ids, markers, peers, world.clock, world.background
+        )
         transactions.start()
         self._closing.callback(transactions.stop)
         return Broker(

@@ -13,7 +13,7 @@ from ottla.handlers.exchange import CloseConnectionError
 from ottla.handlers.session import Session
 from ottla.server.dispatch import Dispatcher
 from ottla.server.frames import FrameError, FrameReader
-from ottla.wire import WireError
+from ottla.wire import DecodeError
 
 if TYPE_CHECKING:
     from ottla.env.network import Connection, Part
@@ -230,7 +230,7 @@ class ClientConnection:
 
     def _fail(self, error: Exception) -> None:
         """Hang up, after the replies to the requests before."""
-        if isinstance(error, (FrameError, WireError, CloseConnectionError)):
+        if isinstance(error, (FrameError, DecodeError, CloseConnectionError)):
             logger.warning("closing the connection of %s: %s", self._connection.peer, error)
         else:
             logger.error("a request of %s failed; closing its connection", self._connection.peer, exc_info=error)

@@ -12,7 +12,7 @@ from ottla.wire.api import API_VERSIONS
 from ottla.wire.codec import UNREADABLE, unreadable
 from ottla.wire.decoding import new_memo
 from ottla.wire.framing import RequestHeader, parse_request_header
-from ottla.wire.primitives import WireError
+from ottla.wire.primitives import DecodeError
 from ottla.wire.schema import Response
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ class Dispatcher:
     def serve(self, frame: memoryview, now: float) -> list[Part] | PendingReply:
         """The encoded reply, empty for none, or what it waits for.
 
-        Raises WireError when the request cannot be read, and CloseConnectionError to hang up.
+        Raises DecodeError when the request cannot be read, and CloseConnectionError to hang up.
         """
         size = len(frame)
         if size < _START.size:
-            raise WireError(f"a request of {size} bytes has no room for its header")
+            raise DecodeError(f"a request of {size} bytes has no room for its header")
         api_and_version, correlation_id = _START.unpack_from(frame)
         header = self._headers.get(api_and_version)
         if header is None or frame[8 : header.body_position] != header.constant:

@@ -1,4 +1,4 @@
-"""What a client, or a broker on its behalf, may ask of a transaction, as plain data."""
+"""The requests of clients, and of brokers on their behalf, to a transaction, as plain data."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,14 +8,14 @@ from ottla.model import Producer, TopicPartition
 PROTOCOL_1 = 0
 """Clients that add partitions themselves and keep their epoch. Kafka stores them as transaction version 0."""
 PROTOCOL_2 = 2
-"""KIP-890: each end of a transaction raises the epoch, so that what belongs to one cannot slip into the next."""
+"""KIP-890: each end of a transaction raises the epoch, so that late records cannot get into the next transaction."""
 
 
 class InitProducerId(NamedTuple):
     transactional_id: str
     transaction_timeout_ms: int
     expected: Producer | None = None
-    """What the client was before: it wants to go on after an error, not to take over (KIP-360)."""
+    """The current id and epoch of a client that continues after an error instead of taking over (KIP-360)."""
 
 
 class AddPartitions(NamedTuple):

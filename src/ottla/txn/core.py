@@ -1,21 +1,21 @@
-"""The transactional ids of one partition of `__transaction_state`, as one object that never waits and never writes.
+"""The transactional ids of one partition of `__transaction_state`, as one object without I/O.
 
-Its caller keeps to this order:
+The caller must keep to this order:
 
 1. While loading: `replay` every record of the partition, then `on_loaded`.
 2. A command returns an `Outcome`. If it has records, append them to the partition, then call `written`, or
    `append_failed` and go on with the outcome that this returns instead. No other command comes in between.
-3. Perform the timers, log the messages. Once the records are committed, send the replies and write the markers. A
-   result that was read while records were still on their way to the other replicas waits for them too. When records
-   that were appended turn out not to be committed, nobody knows whether they count: drop the object and load again.
-4. Say of each partition how writing its marker went: `markers_written`. The core asks again for what must be repeated.
+3. Set the timers, log the messages. Once the records are committed, send the replies and write the markers. A reply
+   that was decided while earlier records are not committed waits for these as well. When appended records may be lost,
+   drop the object and load another from the log.
+4. Report the result of each marker: `markers_written`. The core asks for the markers that must be written again.
 5. When the partition moves away: `unload`, and drop the object.
 """
 
 from collections.abc import Callable, Mapping
 
 from ottla.coordinator_core.command_gate import CommandGate
-from ottla.coordinator_core.effects import Now, SetTimer, Token
+from ottla.coordinator_core.effects import MAX_PORTION, Now, SetTimer, Token
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Producer, TopicPartition
 from ottla.txn import listing, markers, rules
@@ -33,27 +33,24 @@ from ottla.txn.results import (
 from ottla.txn.state import ONGOING, PREPARE_COMMIT
 from ottla.txn.transaction import Transaction, created
 
-MAX_PORTION = 1000
-"""Tombstones in one outcome of expiry: its batch must stay below max.message.bytes."""
-
 
 class TxnCore:
     def __init__(
         self, parameters: TxnParameters, coordinator_epoch: int, next_producer_id: Callable[[], int | None]
     ) -> None:
-        """The coordinator's epoch is the leader epoch of its partition: leaders refuse markers of an older one.
+        """The coordinator's epoch is the leader epoch of its partition. Leaders refuse markers of an older epoch.
 
-        `next_producer_id` gives an id that no producer has had, or None when there is none at hand.
+        `next_producer_id` returns an unused producer id, or None when none is at hand.
         """
         self._parameters = parameters
         self._coordinator_epoch = coordinator_epoch
         self._next_producer_id = next_producer_id
         self.transactions: dict[str, Transaction] = {}
-        """To look at, not to touch."""
-        self._turns: CommandGate[Outcome] = CommandGate()
+        """Only for reading."""
+        self._gate: CommandGate[Outcome] = CommandGate()
 
     def replay(self, record: Record) -> None:
-        """Takes over what a written record says. Durable state changes here and nowhere else."""
+        """Applies a written record. Durable state changes only here."""
         match record:
             case TransactionStored():
                 transaction = self.transactions.get(record.transactional_id)
@@ -65,7 +62,7 @@ class TxnCore:
                 self.transactions.pop(record.transactional_id, None)
 
     def on_loaded(self, now: Now) -> Outcome:
-        """The log has been replayed: finish what was decided, and watch over what is open."""
+        """The log is replayed: finish the transactions that are decided, and set timeouts for the open ones."""
         out = self._begin()
         for transaction in self.transactions.values():
             if transaction.state is ONGOING:
@@ -74,23 +71,27 @@ class TxnCore:
                 out.markers.append(self._write_markers(transaction.stored))
             elif transaction.state.is_preparing:
                 out.set_timer(_key(TimerKind.MARKERS, transaction), now.steady_ms)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def written(self, outcome: Outcome) -> None:
-        self._turns.settle(outcome)
+        self._gate.settle(outcome)
         for record in outcome.records:
             self.replay(record)
 
     def append_failed(self, outcome: Outcome, error: ErrorCode, now: Now) -> Outcome:
-        """What to do instead: the replies refused, nothing changed, and another attempt where nobody else makes one."""
-        self._turns.settle(outcome)
+        """The effects instead of those of `outcome`: refused replies, and timers for what the core must retry."""
+        self._gate.settle(outcome)
         answer = Outcome()
         answer.replies = [reply.failed(error) for reply in outcome.replies]
         answer.timers = list(outcome.otherwise)
         return answer
 
+    def fail(self) -> None:
+        """Refuse every further command: what is in memory may differ from the log."""
+        self._gate.fail()
+
     def unload(self, now: Now) -> Outcome:
-        """Another broker coordinates these transactions from now on. No request ever waits here, so none is refused."""
+        """Another broker coordinates these transactions from now on. No request ever waits in this core."""
         self.transactions.clear()
         return Outcome()
 
@@ -103,7 +104,7 @@ class TxnCore:
         except KafkaError as error:
             result = InitProducerIdResult(error.code)
         out.reply(token, result)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def _init_producer_id(self, command: InitProducerId, now: Now, out: Outcome) -> InitProducerIdResult:
         if not command.transactional_id:
@@ -120,7 +121,7 @@ class TxnCore:
             if error is not ErrorCode.NONE:
                 return InitProducerIdResult(error)
             if transaction.state is ONGOING:
-                # The epoch that fences the old producer is not given to the new one, which comes again for its own.
+                # The abort fences the old producer by a new epoch. The client retries, and then gets the next epoch.
                 self._prepare(transaction, committed=False, protocol=PROTOCOL_2, now=now, out=out)
                 return InitProducerIdResult(ErrorCode.CONCURRENT_TRANSACTIONS)
             renewed = self._renewed(transaction, command, now)
@@ -131,10 +132,10 @@ class TxnCore:
         return InitProducerIdResult(ErrorCode.NONE, record.producer_id, record.producer_epoch)
 
     def _renewed(self, transaction: Transaction, command: InitProducerId, now: Now) -> TransactionStored | None:
-        """The record of a producer's new epoch, or None for a client of an epoch that has passed.
+        """The record of a producer's new epoch, or None for a client with an old epoch.
 
-        A client that says who it was and repeats itself is known by the epoch before; one that says nothing takes over,
-        after which nobody can repeat anything.
+        A client that names its producer id and epoch may repeat a request whose reply was lost: it then has the
+        previous epoch. A client that names none takes over, and earlier requests cannot be repeated any more.
         """
         producer = transaction.producer
         expected = None if command.expected is None else command.expected.producer_epoch
@@ -153,7 +154,7 @@ class TxnCore:
         out = self._begin()
         error = self._add_partitions(command, now, out)
         out.reply(token, AddPartitionsResult((error,) * len(command.partitions)))
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def _add_partitions(self, command: AddPartitions, now: Now, out: Outcome) -> ErrorCode:
         if not command.transactional_id:
@@ -171,7 +172,7 @@ class TxnCore:
         return ErrorCode.NONE
 
     def verify_partitions(self, command: AddPartitions) -> tuple[ErrorCode, ...]:
-        """Which of the partitions are in the transaction (KIP-890). One answer each; nothing changes."""
+        """Whether each of the partitions is in the transaction (KIP-890). Changes nothing."""
         if not command.transactional_id:
             return (ErrorCode.INVALID_REQUEST,) * len(command.partitions)
         transaction = self.transactions.get(command.transactional_id)
@@ -188,7 +189,7 @@ class TxnCore:
         except KafkaError as error:
             result = EndTxnResult(error.code)
         out.reply(token, result)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def _end_txn(self, command: EndTxn, now: Now, out: Outcome) -> EndTxnResult:
         if not command.transactional_id:
@@ -206,7 +207,7 @@ class TxnCore:
     # Ending a transaction
 
     def _prepare(self, transaction: Transaction, committed: bool, protocol: int, now: Now, out: Outcome) -> Producer:
-        """Decide how the transaction ends, and have its markers written. Returns who the client is after the end."""
+        """Decide how the transaction ends, and ask for its markers. Returns the client's next id and epoch."""
         rotates = protocol >= PROTOCOL_2 and transaction.is_epoch_exhausted
         next_producer_id = self._take_producer_id() if rotates else NO_PRODUCER_ID
         record = transaction.prepared(committed, protocol, next_producer_id, now.wall_ms)
@@ -221,7 +222,7 @@ class TxnCore:
         return Producer(completed.producer_id, completed.producer_epoch)
 
     def _take_producer_id(self) -> int:
-        """Raises KafkaError when none is at hand: the client comes again, as with Kafka while it waits for a block."""
+        """Raises KafkaError when no id is at hand. The client retries, as with Kafka while it waits for a block."""
         producer_id = self._next_producer_id()
         if producer_id is None:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -241,14 +242,14 @@ class TxnCore:
         return WriteMarkers(self._marker(record), tuple(sorted(record.partitions)))
 
     def markers_written(self, marker: Marker, errors: Mapping[TopicPartition, ErrorCode], now: Now) -> Outcome:
-        """How writing a marker went, for some of its partitions. A partition that has been deleted counts as written.
+        """The results of writing a marker to some of its partitions. A deleted partition counts as written.
 
-        What comes late, or twice, or of a transaction that is over, changes nothing.
+        A result that comes late or twice changes nothing.
         """
         out = self._begin()
         transaction = self.transactions.get(marker.transactional_id)
         if transaction is None or not transaction.state.is_preparing or self._marker(transaction.stored) != marker:
-            return out
+            return self._gate.end(out)
         retries = bool(transaction.to_retry)
         for partition, error in errors.items():
             verdict = markers.judge(error)
@@ -263,7 +264,7 @@ class TxnCore:
             self._complete(transaction, now, out)
         elif transaction.to_retry and not retries:
             out.set_timer(_key(TimerKind.MARKERS, transaction), now.steady_ms + MARKER_RETRY_MS)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def _complete(self, transaction: Transaction, now: Now, out: Outcome) -> None:
         key = _key(TimerKind.MARKERS, transaction)
@@ -271,13 +272,13 @@ class TxnCore:
         out.cancel_timer(key)
         out.otherwise.append(SetTimer(key, now.steady_ms + MARKER_RETRY_MS))
 
-    # Time
+    # Timers
 
     def timer_fired(self, key: TimerKey, now: Now) -> Outcome:
         out = self._begin()
         transaction = self.transactions.get(key.transactional_id)
         if transaction is None:
-            return out
+            return self._gate.end(out)
         if key.kind is TimerKind.TIMEOUT and transaction.state is ONGOING:
             self._time_out(transaction, now, out)
         elif key.kind is TimerKind.MARKERS and transaction.state.is_preparing:
@@ -287,10 +288,10 @@ class TxnCore:
                 again = WriteMarkers(self._marker(transaction.stored), tuple(sorted(transaction.to_retry)))
                 transaction.to_retry.clear()
                 out.markers.append(again)
-        return self._turns.end(out)
+        return self._gate.end(out)
 
     def _await_timeout(self, record: TransactionStored, now: Now, out: Outcome) -> None:
-        """Never for longer than a new transaction could: whoever wrote the record may have had another clock."""
+        """Waits at most the whole timeout: the broker that wrote the record may have had another clock."""
         left_ms = min(Transaction(record).times_out_at_ms - now.wall_ms, record.transaction_timeout_ms) + 1
         out.set_timer(TimerKey(TimerKind.TIMEOUT, record.transactional_id), now.steady_ms + max(0, left_ms))
 
@@ -306,21 +307,21 @@ class TxnCore:
         open_ms = stored.transaction_timeout_ms
         out.messages.append(f"{stored.transactional_id!r}: its transaction is aborted after more than {open_ms} ms")
 
-    def expire(self, now: Now) -> Outcome:
-        """Called now and then: forgets ids that have not been used for long.
+    def expire(self, now: Now, limit: int = MAX_PORTION) -> Outcome:
+        """Called periodically: removes ids that have not been used for transactional.id.expiration.ms.
 
-        Comes in portions that fit into a batch: call again until there is nothing to write.
+        Comes in portions of at most `limit` records: call again until there is nothing to write.
         """
         out = self._begin()
         oldest_ms = now.wall_ms - self._parameters.transactional_id_expiration_ms
         for transactional_id, transaction in self.transactions.items():
-            if len(out.records) >= MAX_PORTION:
+            if len(out.records) >= limit:
                 break
             if transaction.state.is_at_rest and transaction.stored.last_update_timestamp_ms <= oldest_ms:
                 out.records.append(TransactionRemoved(transactional_id))
-        return self._turns.end(out)
+        return self._gate.end(out)
 
-    # Looking
+    # Queries
 
     def describe(self, transactional_id: str) -> DescribedTransaction:
         return listing.describe(transactional_id, self.transactions.get(transactional_id))
@@ -329,7 +330,7 @@ class TxnCore:
         return [listing.listed(it) for it in self.transactions.values() if wanted.accepts(it, now.wall_ms)]
 
     def _begin(self) -> Outcome:
-        self._turns.begin()
+        self._gate.begin()
         return Outcome()
 
 

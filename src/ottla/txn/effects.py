@@ -12,9 +12,9 @@ from ottla.txn.results import Result
 
 class TimerKind(Enum):
     TIMEOUT = "timeout"
-    """A transaction has been open for as long as its client allowed."""
+    """A transaction has reached its timeout."""
     MARKERS = "markers"
-    """It is time to try again what keeps a transaction from its end."""
+    """Markers, or the record that completes a transaction, must be written again."""
 
 
 class TimerKey(NamedTuple):
@@ -31,7 +31,7 @@ class Marker(NamedTuple):
     coordinator_epoch: int
     committed: bool
     protocol: int
-    """WriteTxnMarkers 2 tells the leader: a marker of protocol 2 has an epoch that no record has (KIP-1228)."""
+    """WriteTxnMarkers 2 carries it: the epoch of a protocol 2 marker is higher than that of its records (KIP-1228)."""
 
 
 class WriteMarkers(NamedTuple):
@@ -40,8 +40,8 @@ class WriteMarkers(NamedTuple):
 
 
 class Outcome(effects.Outcome[Record, Result, TimerKey]):
-    """Markers are written, like replies are sent, as soon as the records are committed: never before, since a marker
-    cannot be taken back, and the decision to write it could still be lost.
+    """The caller writes markers, and sends replies, once the records are committed. Before that the decision could
+    still be lost, and a marker cannot be undone.
     """
 
     __slots__ = ("markers", "otherwise")
@@ -50,4 +50,4 @@ class Outcome(effects.Outcome[Record, Result, TimerKey]):
         super().__init__()
         self.markers: list[WriteMarkers] = []
         self.otherwise: list[SetTimer[TimerKey]] = []
-        """For the core: the timers to set instead, when the records could not be written."""
+        """For the core: the timers to set when the records could not be written."""

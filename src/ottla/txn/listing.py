@@ -20,13 +20,13 @@ class TransactionFilter:
         duration_ms: int = -1,
         pattern: str | None = None,
     ) -> None:
-        """Raises KafkaError when the pattern is none."""
+        """Raises KafkaError when the pattern is malformed."""
         self._states = frozenset(states)
         self._producer_ids = frozenset(producer_ids)
         self._duration_ms = duration_ms
         self._matches = _matcher(pattern) if pattern else None
         self.unknown_states = sorted(self._states - {state.value for state in TransactionState})
-        """For the reply. They match nothing, so a filter of unknown states alone lists nothing."""
+        """States that the reply names as unknown. They match nothing."""
 
     def accepts(self, transaction: Transaction, wall_ms: int) -> bool:
         stored = transaction.stored
@@ -39,15 +39,24 @@ class TransactionFilter:
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:
-    import re  # Hardly a broker is ever asked for a pattern.
+    """Raises KafkaError, like the function that it returns."""
+    from ottla.txn.pattern import LinearPattern, PatternError  # Few brokers are ever asked for a pattern.
+
+    def refused(error: PatternError) -> KafkaError:
+        return KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r} is not a usable expression: {error}")
 
     try:
-        compiled = re.compile(pattern)
-    except re.error as error:
-        raise KafkaError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r} is not a regular expression: {error}"
-        ) from error
-    return lambda transactional_id: compiled.fullmatch(transactional_id) is not None
+        compiled = LinearPattern(pattern)
+    except PatternError as error:
+        raise refused(error) from error
+
+    def matches(transactional_id: str) -> bool:
+        try:
+            return compiled.matches(transactional_id)
+        except PatternError as error:
+            raise refused(error) from error
+
+    return matches
 
 
 def describe(transactional_id: str, transaction: Transaction | None) -> DescribedTransaction:

@@ -1,4 +1,4 @@
-"""What a leader's answer to a marker means for the transaction."""
+"""What a leader's reply to a marker means for the transaction."""
 
 from enum import Enum
 
@@ -9,12 +9,12 @@ class Verdict(Enum):
     WRITTEN = "written"
     RETRY = "retry"
     FENCED = "fenced"
-    """The partition has heard of a newer coordinator or producer. Nothing is left for this coordinator to do."""
+    """The partition knows a newer coordinator or producer. This coordinator has nothing left to do."""
 
 
 _WRITTEN = {
     ErrorCode.NONE,
-    # A partition that has no place for markers has no transaction either.
+    # A partition that cannot have markers has no transaction either.
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     ErrorCode.UNSUPPORTED_VERSION,
 }
@@ -22,7 +22,7 @@ _FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_F
 
 
 def judge(error: ErrorCode) -> Verdict:
-    """Whatever is not final passes: a leader moves, a disk is replaced, a replica comes back."""
+    """Every other error is temporary: the marker is written again."""
     if error in _WRITTEN:
         return Verdict.WRITTEN
     return Verdict.FENCED if error in _FENCED else Verdict.RETRY

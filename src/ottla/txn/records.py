@@ -35,11 +35,11 @@ class TransactionStored(NamedTuple):
     previous_producer_id: int = NO_PRODUCER_ID
     """The producer id before this move; mostly the same."""
     next_producer_id: int = NO_PRODUCER_ID
-    """While a transaction ends with the last epoch of its producer id: the id that the client goes on with."""
+    """While a transaction ends with the last epoch of its producer id: the next id of the client."""
     protocol: int = PROTOCOL_1
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    """The epoch before the last one that the client was given, to know a repeated InitProducerId by. Kafka's format has
-    no place for it, so a new coordinator does not know it."""
+    """The previous epoch of the client, by which a repeated InitProducerId is recognised. Kafka's format has no field
+    for it, so it is lost when the coordinator moves."""
 
 
 class TransactionRemoved(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the core answers, as plain data. A handler translates it into the request's version."""
+"""The answers of the core, as plain data. Handlers translate them into the version of the request."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -26,7 +26,7 @@ class AddPartitionsResult(NamedTuple):
 class EndTxnResult(NamedTuple):
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
-    """With the epoch, what a client of protocol 2 goes on with."""
+    """A client of protocol 2 continues with this id and epoch."""
     producer_epoch: int = NO_PRODUCER_EPOCH
 
     def failed(self, error: ErrorCode) -> "EndTxnResult":
@@ -45,7 +45,7 @@ class DescribedTransaction(NamedTuple):
     producer_id: int = 0
     producer_epoch: int = 0
     partitions: tuple[TopicPartition, ...] = ()
-    """Of a transaction that is about to end, those that have no marker yet."""
+    """While a transaction ends, only the partitions without a marker."""
 
 
 class ListedTransaction(NamedTuple):

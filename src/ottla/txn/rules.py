@@ -1,6 +1,6 @@
-"""Who may do what to a transaction: the checks of each command, by state, without effects.
+"""The checks of each command to a transaction, by state, without effects.
 
-An answer is an error code. NONE from a check means that the command goes on; what it then does stands in `coordinator`.
+A check returns an error code. After NONE the command goes on, in `core`.
 """
 
 from enum import Enum
@@ -14,9 +14,9 @@ from ottla.txn.transaction import Transaction
 
 
 def check_expected(transaction: Transaction, expected: Producer | None) -> ErrorCode:
-    """InitProducerId of a client that says who it was (KIP-360).
+    """InitProducerId of a client that names its producer id and epoch (KIP-360).
 
-    An id from before the last rotation is taken for a repetition if it had used up its epochs.
+    The previous producer id is accepted as a repetition if it had used up its epochs.
     """
     if expected is None or expected.producer_id == transaction.stored.producer_id:
         return ErrorCode.NONE
@@ -28,7 +28,7 @@ def check_adding(transaction: Transaction | None, producer: Producer) -> ErrorCo
     if transaction is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if transaction.state.is_preparing:
-        # Before the producer is looked at: it may already go by the id that it has from the end of this transaction.
+        # Checked before the producer id: the producer may already use the id that the end of this transaction gave it.
         return ErrorCode.CONCURRENT_TRANSACTIONS
     return check_producer(transaction, producer)
 
@@ -52,12 +52,12 @@ def check_producer(transaction: Transaction, producer: Producer) -> ErrorCode:
 
 
 class EndVerdict(Enum):
-    """What EndTxn comes to, where it is not refused."""
+    """What EndTxn does, unless it is refused."""
 
     PREPARE = "prepare"
-    """The transaction ends here."""
+    """It ends the transaction."""
     REPEATED = "repeated"
-    """It has already ended in that way: the reply was lost, so it is given again."""
+    """The transaction has ended in this way before, and the reply was lost: the reply is repeated."""
 
 
 def judge_end(transaction: Transaction | None, command: EndTxn) -> EndVerdict | ErrorCode:

@@ -16,8 +16,8 @@ class TransactionState(Enum):
     COMPLETE_ABORT = "CompleteAbort"
     DEAD = "Dead"
     PREPARE_EPOCH_FENCE = "PrepareEpochFence"
-    """Kafka's name for the moment between the wish to fence a producer and the record that does. Here the record is the
-    wish, so no transaction is ever seen in it; it can only be asked for in a filter."""
+    """Kafka has this state between the request to fence a producer and its record. Here no transaction is ever in it;
+    clients can only name it in a filter."""
 
     @property
     def code(self) -> int:
@@ -26,12 +26,12 @@ class TransactionState(Enum):
 
     @property
     def is_preparing(self) -> bool:
-        """It is decided how the transaction ends, and markers are being written."""
+        """The end of the transaction is decided, and its markers are being written."""
         return self in (PREPARE_COMMIT, PREPARE_ABORT)
 
     @property
     def is_at_rest(self) -> bool:
-        """Nothing is open, so the id may begin a transaction, be initialised anew, or expire."""
+        """No transaction is open: the id may start one, be initialised again, or expire."""
         return self in (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
 
 

@@ -5,6 +5,6 @@ message and a version into straight-line Python; `reference` is its slow twin, p
 definition; `framing` puts lengths and headers around the bodies.
 """
 
-from ottla.wire.primitives import WireError
+from ottla.wire.primitives import DecodeError, EncodeError, WireError
 
-__all__ = ["WireError"]
+__all__ = ["DecodeError", "EncodeError", "WireError"]

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from ottla.wire.decoding import Decoder, Memo, compile_decoder
 from ottla.wire.encoding import Encoder, compile_encoder, compile_tuple_encoder
-from ottla.wire.primitives import WireError
+from ottla.wire.primitives import DecodeError, EncodeError
 from ottla.wire.schema import Message
 from ottla.wire.tuple_decoding import compile_tuple_decoder
 
@@ -18,7 +18,7 @@ _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _tuple_encoders: dict[tuple[type[Message], int], Encoder] = {}
 
 UNREADABLE = (IndexError, struct.error, UnicodeDecodeError)
-"""What decoders raise besides WireError; see `unreadable`."""
+"""What decoders raise besides DecodeError; see `unreadable`."""
 
 
 def decoder_of(cls: type[Message], version: int) -> Decoder:
@@ -52,13 +52,13 @@ def decode(cls: type[M], buffer: memoryview | bytes, version: int, position: int
 _NO_MEMO: Memo = []
 
 
-def unreadable(cls: type[Message], version: int, error: Exception) -> WireError:
+def unreadable(cls: type[Message], version: int, error: Exception) -> DecodeError:
     if isinstance(error, UnicodeDecodeError):
-        return WireError(f"{cls.__name__} v{version} has a string that is not UTF-8: {error.reason}")
-    return WireError(f"{cls.__name__} v{version} ends too early")
+        return DecodeError(f"{cls.__name__} v{version} has a string that is not UTF-8: {error.reason}")
+    return DecodeError(f"{cls.__name__} v{version} ends too early")
 
 
-UNFIT = (WireError, struct.error, UnicodeEncodeError)
+UNFIT = (EncodeError, struct.error, UnicodeEncodeError)
 """What encoders raise for a message that does not fit the version."""
 
 
@@ -66,7 +66,7 @@ def encoder_of(cls: type[Message], version: int) -> Encoder:
     """The function that encodes messages."""
     encoder = _encoders.get((cls, version))
     if encoder is None:
-        cls.check_version(version)
+        cls.check_version(version, EncodeError)
         encoder = _encoders[cls, version] = compile_encoder(cls, version)
     return encoder
 
@@ -75,7 +75,7 @@ def tuple_encoder_of(cls: type[Message], version: int) -> Encoder:
     """The function that encodes messages that are nested tuples."""
     encoder = _tuple_encoders.get((cls, version))
     if encoder is None:
-        cls.check_version(version)
+        cls.check_version(version, EncodeError)
         encoder = _tuple_encoders[cls, version] = compile_tuple_encoder(cls, version)
     return encoder
 
@@ -92,6 +92,6 @@ def encode_parts(message: Message, version: int) -> list[Sized]:
     try:
         return encoder(message)
     except struct.error as error:
-        raise WireError(f"{cls.__name__} v{version} has a value that does not fit its field: {error}") from None
+        raise EncodeError(f"{cls.__name__} v{version} has a value that does not fit its field: {error}") from None
     except UnicodeEncodeError as error:
-        raise WireError(f"{cls.__name__} v{version} has a string that is not text: {error.reason}") from None
+        raise EncodeError(f"{cls.__name__} v{version} has a string that is not text: {error.reason}") from None

@@ -6,9 +6,17 @@ record batches that are still in files. Neighbouring bytes are joined."""
 import struct
 from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal
 
-from ottla.wire.primitives import MAX_STRING_BYTES, not_nullable, string_too_long, write_tagged_fields, write_varint
+from ottla.wire.primitives import (
+    MAX_STRING_BYTES,
+    EncodeError,
+    not_nullable,
+    string_too_long,
+    write_tagged_fields,
+    write_varint,
+)
 from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Struct, StructType, Text
 from ottla.wire.source import Source
 
@@ -31,7 +39,7 @@ class _Texts(dict[str, bytes]):
     def __missing__(self, text: str) -> bytes:
         content = text.encode()
         if len(content) > MAX_STRING_BYTES:
-            raise string_too_long(len(content))
+            raise string_too_long(len(content), error=EncodeError)
         encoded = write_varint(len(content) + 1) + content
         if len(encoded) <= _MAX_KEPT_TEXT_SIZE:
             if len(self) >= _MAX_KEPT_TEXTS:
@@ -49,8 +57,7 @@ _SCOPE = {
     "pack": struct.pack,
     "raw": (bytes, bytearray, memoryview),
     "texts": _Texts(),
-    "not_nullable": not_nullable,
-    "string_too_long": string_too_long,
+    "not_nullable": partial(not_nullable, error=EncodeError),
     "write_tagged_fields": write_tagged_fields,
     "write_varint": write_varint,
 }

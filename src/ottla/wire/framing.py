@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ottla.wire.api import API_VERSIONS, APIS
 from ottla.wire.primitives import (
-    WireError,
+    DecodeError,
     negative,
     read_fixed,
     read_text,
@@ -48,7 +48,7 @@ def parse_request_header(frame: memoryview) -> RequestHeader:
     try:
         api_key, api_version, correlation_id, length = _REQUEST_PREFIX.unpack_from(frame)
     except struct.error:
-        raise WireError(f"a request of {len(frame)} bytes has no room for its header") from None
+        raise DecodeError(f"a request of {len(frame)} bytes has no room for its header") from None
     api = _api(api_key)
     client_id, position = None, _REQUEST_PREFIX.size
     if length < -1:
@@ -95,5 +95,5 @@ def _has_tagged_response_header(api_key: int, api_version: int) -> bool:
 def _api(api_key: int) -> Api:
     api = APIS.get(api_key)
     if api is None:
-        raise WireError(f"no API has the key {api_key}")
+        raise DecodeError(f"no API has the key {api_key}")
     return api

@@ -24,7 +24,15 @@ _MAX_VARINT_BYTES = 5
 
 
 class WireError(ValueError):
-    """Bytes that are not the message they claim to be, or a message that cannot be written as asked."""
+    """A message could not be decoded or encoded. Only the two subclasses are raised."""
+
+
+class DecodeError(WireError):
+    """The bytes are not the message that they claim to be: the peer's mistake."""
+
+
+class EncodeError(WireError):
+    """The message has a value that its version cannot carry: a mistake of this program."""
 
 
 def read_fixed(code: str, buffer: memoryview, position: int) -> tuple[Any, int]:
@@ -38,7 +46,7 @@ def write_fixed(code: str, value: object) -> bytes:
     try:
         return struct.pack(">" + code, value)
     except struct.error as error:
-        raise WireError(f"{value!r} does not fit its field: {error}") from None
+        raise EncodeError(f"{value!r} does not fit its field: {error}") from None
 
 
 def read_varint(buffer: memoryview, position: int) -> tuple[int, int]:
@@ -59,7 +67,7 @@ def read_varint(buffer: memoryview, position: int) -> tuple[int, int]:
             shift += 7
     except IndexError:
         raise truncated(1) from None
-    raise WireError("a varint is longer than 32 bits")
+    raise DecodeError("a varint is longer than 32 bits")
 
 
 def write_varint(value: int) -> bytes:
@@ -102,7 +110,7 @@ def read_text(buffer: memoryview, position: int, length: int) -> tuple[str, int]
     try:
         return str(span, "utf-8"), stop
     except UnicodeDecodeError as error:
-        raise WireError(f"a string is not UTF-8: {error.reason}") from None
+        raise DecodeError(f"a string is not UTF-8: {error.reason}") from None
 
 
 def skip_tagged_fields(buffer: memoryview, position: int) -> int:
@@ -122,29 +130,29 @@ def write_tagged_fields(tagged: list[tuple[int, bytes]]) -> bytes:
     return b"".join(out)
 
 
-def truncated(missing: int) -> WireError:
-    return WireError(f"the message ends {missing} bytes too early")
+def truncated(missing: int) -> DecodeError:
+    return DecodeError(f"the message ends {missing} bytes too early")
 
 
-def negative(length: int) -> WireError:
-    return WireError(f"a length of {length} is neither a size nor null")
+def negative(length: int) -> DecodeError:
+    return DecodeError(f"a length of {length} is neither a size nor null")
 
 
-def string_too_long(length: int) -> WireError:
-    return WireError(f"a string of {length} bytes is longer than {MAX_STRING_BYTES}")
+def string_too_long(length: int, error: type[WireError] = DecodeError) -> WireError:
+    return error(f"a string of {length} bytes is longer than {MAX_STRING_BYTES}")
 
 
-def not_nullable(name: str) -> WireError:
-    return WireError(f"{name} is null in a version that does not allow it")
+def not_nullable(name: str, error: type[WireError] = DecodeError) -> WireError:
+    return error(f"{name} is null in a version that does not allow it")
 
 
-def too_many(count: int, room: int) -> WireError:
-    return WireError(f"an array claims {count} elements with {room} bytes left")
+def too_many(count: int, room: int) -> DecodeError:
+    return DecodeError(f"an array claims {count} elements with {room} bytes left")
 
 
-def too_many_in_all() -> WireError:
-    return WireError(f"a message of more than {MAX_ELEMENTS} elements")
+def too_many_in_all() -> DecodeError:
+    return DecodeError(f"a message of more than {MAX_ELEMENTS} elements")
 
 
-def wrong_tag_size(tag: int) -> WireError:
-    return WireError(f"tagged field {tag} does not have the size it claims")
+def wrong_tag_size(tag: int) -> DecodeError:
+    return DecodeError(f"tagged field {tag} does not have the size it claims")

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from ottla.wire.primitives import (
     MAX_ELEMENTS,
     MAX_STRING_BYTES,
+    EncodeError,
     LengthFormat,
-    WireError,
     not_nullable,
     read_fixed,
     read_length,
@@ -37,7 +37,7 @@ def decode(cls: type[M], buffer: memoryview | bytes, version: int, position: int
 
 
 def encode(message: Message, version: int) -> bytes:
-    message.check_version(version)
+    message.check_version(version, EncodeError)
     return _Writer(version, message.is_flexible(version)).struct(message)
 
 
@@ -153,7 +153,7 @@ class _Writer(_Dialect):
         value = getattr(this, field.name)
         nullable = field.nullable(self.version)
         if value is None and not nullable:
-            raise not_nullable(field.name)
+            raise not_nullable(field.name, EncodeError)
         if nullable and isinstance(field.type, type):
             return b"\xff" if value is None else b"\x01" + self.struct(value)
         return self.value(field.type, value)
@@ -179,7 +179,7 @@ class _Writer(_Dialect):
         try:
             content = value.encode()
         except UnicodeEncodeError as error:
-            raise WireError(f"a string is not text: {error.reason}") from None
+            raise EncodeError(f"a string is not text: {error.reason}") from None
         if len(content) > MAX_STRING_BYTES:
-            raise string_too_long(len(content))
+            raise string_too_long(len(content), EncodeError)
         return content

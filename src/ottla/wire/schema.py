@@ -14,7 +14,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, TypeAlias, dataclass_transform
 
-from ottla.wire.primitives import WireError
+from ottla.wire.primitives import DecodeError, WireError
 
 LATEST = 0x7FFF
 """The last version of a field that has not been removed."""
@@ -223,9 +223,9 @@ class Message(Struct):
         return cls.flexible_since is not None and version >= cls.flexible_since
 
     @classmethod
-    def check_version(cls, version: int) -> None:
+    def check_version(cls, version: int, error: type[WireError] = DecodeError) -> None:
         if not cls.min_version <= version <= cls.max_version:
-            raise WireError(f"{cls.__name__} has versions {cls.min_version} to {cls.max_version}, not {version}")
+            raise error(f"{cls.__name__} has versions {cls.min_version} to {cls.max_version}, not {version}")
 
 
 class Api(NamedTuple):

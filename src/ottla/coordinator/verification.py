@@ -1,13 +1,13 @@
-"""Whether batches of transactions may be appended: the coordinator of the transaction has to know of their partitions.
+"""Checks that batches of transactions may be appended: the coordinator of the transaction must know their partitions.
 
-Clients up to Produce 11 name partitions to the coordinator themselves, and the broker only asks. From Produce 12 on the
-broker names them on the client's behalf (KIP-890).
+With Produce versions up to 11, clients add partitions to the transaction themselves, and the broker only asks the
+coordinator. From Produce 12 on, the broker adds the partitions on the client's behalf (KIP-890).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.verification import UNVERIFIED
@@ -17,10 +17,12 @@ from ottla.records.header import read_header
 from ottla.replication.partition import Admission
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker
+    from ottla.config.broker import BrokerConfig
+    from ottla.coordinator.transactions import TransactionCoordinator
     from ottla.log.verification import VerificationGuard
     from ottla.model import TopicPartition
     from ottla.records.header import BatchHeader
+    from ottla.replication.replicas import Replicas
 
 _PRODUCE_ADDS = 12
 _PRODUCE_KNOWS_ABORTABLE = 11
@@ -34,22 +36,39 @@ _TRY_AGAIN = (
 
 
 def transactional_header(records: bytes | memoryview | None) -> BatchHeader | None:
-    """The header of a batch that says it is part of a transaction; nothing else about it has been checked."""
+    """The header of a batch that claims to be part of a transaction. The rest of the batch is not checked yet."""
     if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
         return None
     return read_header(records) if records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_FLAG else None
 
 
-def is_wanted(broker: Broker, *, adds: bool) -> bool:
-    """Whether the coordinator is to be asked. Who adds partitions asks in any case."""
-    return adds or broker.config.boolean("transaction.partition.verification.enable")
+def is_wanted(config: BrokerConfig, *, adds: bool) -> bool:
+    """Whether the coordinator must be asked. A request that adds partitions always asks."""
+    return adds or config.boolean("transaction.partition.verification.enable")
+
+
+class BrokerParts(Protocol):
+    """What a verification needs of the broker."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def replicas(self) -> Replicas: ...
+
+    @property
+    def transactions(self) -> TransactionCoordinator: ...
 
 
 class Verification:
-    """The batches of one Produce request that are parts of a transaction; at least one."""
+    """The transactional batches of one Produce request; at least one."""
 
     def __init__(
-        self, broker: Broker, api_version: int, transactional_id: str, batches: Mapping[TopicPartition, BatchHeader]
+        self,
+        broker: BrokerParts,
+        api_version: int,
+        transactional_id: str,
+        batches: Mapping[TopicPartition, BatchHeader],
     ) -> None:
         self._broker = broker
         self._api_version = api_version
@@ -67,7 +86,7 @@ class Verification:
 
     @property
     def pending(self) -> bool:
-        """Whether there is something to ask the coordinator."""
+        """Whether the coordinator must be asked."""
         return bool(self._unknown)
 
     def verdict(self, partition: TopicPartition) -> KafkaError | Admission | None:
@@ -75,7 +94,7 @@ class Verification:
 
     def _begin(self, partition: TopicPartition, header: BatchHeader) -> None:
         adds = self._api_version >= _PRODUCE_ADDS
-        if not is_wanted(self._broker, adds=adds):
+        if not is_wanted(self._broker.config, adds=adds):
             self._verdicts[partition] = Admission(UNVERIFIED)
             return
         try:
@@ -101,7 +120,7 @@ class Verification:
             self._verdicts[partition] = self._refusal(error)
 
     def _refusal(self, error: ErrorCode) -> KafkaError:
-        """What a producer makes the right thing of. NOT_ENOUGH_REPLICAS is tried again, by producers of any age."""
+        """The error that makes a producer react correctly. Producers of any version retry after NOT_ENOUGH_REPLICAS."""
         message = f"the partition could not be found in the transaction: {error.name}"
         if error is ErrorCode.PRODUCER_FENCED:
             return KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, message)
