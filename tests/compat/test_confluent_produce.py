@@ -41,6 +41,17 @@ def test_every_codec_round_trips(bootstrap: str, topic: str, codec: str) -> None
     assert [(m.key(), m.value(), m.offset()) for m in messages] == [(r.key, r.value, i) for i, r in enumerate(records)]
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_records_that_compress_to_almost_nothing(bootstrap: str, topic: str, codec: str) -> None:
+    """Large batches of equal records have the most records per byte: the broker's bound must let them pass."""
+    count = 20_000
+    records = [Record(b"", timestamp=1_700_000_000_000)] * count
+    sent = produce(bootstrap, topic, records, compression_type=codec, linger_ms=500, batch_num_messages=count)
+    assert sorted(m.offset() for m in sent) == list(range(count))
+    [last] = read_partition(bootstrap, topic, 1, offset=count - 1)
+    assert last.offset() == count - 1
+
+
 @pytest.mark.parametrize(
     "record",
     [

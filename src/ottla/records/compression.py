@@ -11,6 +11,10 @@ from ottla.records.invalid import InvalidBatch
 DEFAULT_LIMIT = 128 * 1024 * 1024
 """Records of one batch may not expand beyond this. Kafka has no such limit; its heap is the limit."""
 
+MAX_EXPANSION = {Codec.NONE: 1, Codec.GZIP: 1032, Codec.SNAPPY: 22, Codec.LZ4: 256, Codec.ZSTD: 32 * 1024}
+"""Bytes that one compressed byte can become at most. No encoder can do better, because the formats limit a match:
+gzip 258 bytes in 2 bits, snappy 64 bytes in 3 bytes, lz4 255 bytes in 1 byte, zstd a block of 128 KB in 4 bytes."""
+
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + bytes((0, 0, 0, 1, 0, 0, 0, 1))
 XERIAL_BLOCK_SIZE = 32 * 1024

@@ -75,9 +75,23 @@ def validate_batch(view: memoryview) -> BatchHeader:
             ErrorCode.INVALID_RECORD,
             f"producer {producer_id} sent sequence number {base_sequence} and epoch {producer_epoch}",
         )
-    if not attributes & CODEC_MASK and record_count * MIN_RECORD_SIZE > size - HEADER_SIZE:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"{record_count} records cannot fit in {size} bytes")
+    if record_count * MIN_RECORD_SIZE > size - HEADER_SIZE:
+        _check_expansion(Codec(attributes & CODEC_MASK), size - HEADER_SIZE, record_count)
     return tuple.__new__(BatchHeader, fields)
+
+
+def _check_expansion(codec: Codec, payload_size: int, record_count: int) -> None:
+    """Refuse a record count that the payload cannot hold, however well it is compressed.
+
+    The count decides how many offsets the batch takes. Nobody opens the batch to verify the count, so a few bytes could
+    claim 2^31 - 1 records.
+    """
+    room = min(compression.MAX_EXPANSION[codec] * payload_size, compression.DEFAULT_LIMIT)
+    if record_count * MIN_RECORD_SIZE > room:
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD,
+            f"{record_count} records cannot fit in {payload_size} bytes (compression: {codec.kafka_name})",
+        )
 
 
 def _incomplete(view: memoryview) -> InvalidBatch:
