@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, ParamSpec
 
 from ottla.config.broker import BrokerConfig
 from ottla.env.clock import Timer
+from ottla.env.disk import Disk, OsDisk
 from ottla.env.network import Accept, Address, FileSlice, Listener, Part, Receiver
 from ottla.handlers.context import Broker
 from ottla.metadata.cluster_metadata import ClusterMetadata
@@ -248,7 +249,9 @@ class Running(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def running(directory: Path, settings: Mapping[str, str] | None = None) -> AsyncIterator[Running]:
+async def running(
+    directory: Path, settings: Mapping[str, str] | None = None, disk: Disk | None = None
+) -> AsyncIterator[Running]:
     """A broker without sockets, whose time stands still."""
     network, clock = MemoryNetwork(), ManualClock()
     config = BrokerConfig(
@@ -260,7 +263,7 @@ async def running(directory: Path, settings: Mapping[str, str] | None = None) ->
             **(settings or {}),
         }
     )
-    server = _ObservedServer(config, World(clock=clock, network=network))
+    server = _ObservedServer(config, World(clock=clock, network=network, disk=disk or OsDisk()))
     await server.start()
     try:
         yield Running(server.broker, network, clock)

@@ -99,6 +99,7 @@ class Partition:
         "_epoch_start",
         "_flush_timer",
         "_group_commit",
+        "_inspections",
         "_last_refusal",
         "_offline",
         "_patience",
@@ -127,6 +128,8 @@ class Partition:
         clock: Clock,
         background: Background,
         high_watermark: int = 0,
+        *,
+        inspections: Background | None = None,
     ) -> None:
         self.topic_partition: TopicPartition = log.topic_partition
         self.topic_id = topic_id
@@ -136,6 +139,7 @@ class Partition:
         """In the order in which they came, in which they are told too."""
         self._clock = clock
         self._background = background
+        self._inspections = inspections or background
         self._group_commit: GroupCommit | None = None
         self.follower_waiters: dict[DataWaiter, None] = {}
         """Fetches of followers, which read up to the end of the log."""

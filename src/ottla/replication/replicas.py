@@ -29,11 +29,19 @@ _NEW_LOGS_AT_ONCE = 100
 
 
 class Replicas:
-    def __init__(self, broker_id: int, directories: list[LogDirectory], clock: Clock, background: Background) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        directories: list[LogDirectory],
+        clock: Clock,
+        syncs: Background,
+        inspections: Background | None = None,
+    ) -> None:
         self.directories = directories
         self._broker_id = broker_id
         self._clock = clock
-        self._background = background
+        self._syncs = syncs
+        self._inspections = inspections or syncs
         self._partitions: dict[tuple[str, int], Partition] = {}
         """All that are hosted here."""
         self._led: dict[tuple[str, int], Partition] = {}
@@ -168,7 +176,13 @@ class Replicas:
         key = TopicPartition(topic.name, state.partition)
         log = self._open_log(key, topic, config)
         partition = Partition(
-            topic.topic_id, log, config, self._clock, self._background, self._high_watermarks.get(key, 0)
+            topic.topic_id,
+            log,
+            config,
+            self._clock,
+            self._syncs,
+            self._high_watermarks.get(key, 0),
+            inspections=self._inspections,
         )
         partition.on_caught_up = lambda caught_up: self.on_caught_up(caught_up)
         return partition
