@@ -169,3 +169,16 @@ def test_one_producer_serves_many_topics_and_partitions(bootstrap: str, make_top
         client.assign([TopicPartition(name, partition, 0) for name in names for partition in range(4)])
         read = [(m.topic(), m.partition()) for m in consume(client, 240)]
     assert {place: read.count(place) for place in set(read)} == {(n, p): 20 for n in names for p in range(4)}
+
+
+def test_only_the_messages_without_a_key_are_to_blame(bootstrap: str, make_topic: MakeTopic) -> None:
+    """KIP-467, as librdkafka's own test 0011 asks for it."""
+    topic = make_topic(config={"cleanup.policy": "compact"})
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 500})
+    reports: list[tuple[Any, Any]] = []
+    for number in range(10):
+        send(producer, topic, Record(b"%d" % number, key=None if number in (1, 3) else b"k"), reports)
+    assert producer.flush(20) == 0
+    codes = {int(message.value()): error.code() for error, message in reports}
+    different = KafkaError._INVALID_DIFFERENT_RECORD
+    assert codes == {n: KafkaError.INVALID_RECORD if n in (1, 3) else different for n in range(10)}

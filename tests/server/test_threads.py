@@ -43,7 +43,7 @@ class _StuckFile(OsFile):
 @asynchronous
 async def test_slow_syncs_cost_neither_the_session_nor_the_leadership(tmp_path: Path) -> None:
     disk = StuckDisk()
-    async with running(tmp_path, {"zookeeper.session.timeout.ms": "3000"}, disk) as world:
+    async with running(tmp_path, {"zookeeper.session.timeout.ms": "3000"}, disk=disk) as world:
         for topic in SLOW_TOPICS:
             await create_topic(world, topic, flush_messages="1")
         await create_topic(world, "clicks")

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, ParamSpec
 
 from ottla.config.broker import BrokerConfig
 from ottla.env.clock import Timer
-from ottla.env.disk import Disk, OsDisk
 from ottla.env.network import Accept, Address, FileSlice, Listener, Part, Receiver
 from ottla.handlers.context import Broker
 from ottla.metadata.cluster_metadata import ClusterMetadata
@@ -249,10 +248,8 @@ class Running(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def running(
-    directory: Path, settings: Mapping[str, str] | None = None, disk: Disk | None = None
-) -> AsyncIterator[Running]:
-    """A broker without sockets, whose time stands still."""
+async def running(directory: Path, settings: Mapping[str, str] | None = None, **world: Any) -> AsyncIterator[Running]:
+    """A broker without sockets, whose time stands still. `world` has other parts of `World`."""
     network, clock = MemoryNetwork(), ManualClock()
     config = BrokerConfig(
         {
@@ -263,7 +260,7 @@ async def running(
             **(settings or {}),
         }
     )
-    server = _ObservedServer(config, World(clock=clock, network=network, disk=disk or OsDisk()))
+    server = _ObservedServer(config, World(clock=clock, network=network, **world))
     await server.start()
     try:
         yield Running(server.broker, network, clock)

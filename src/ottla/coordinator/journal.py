@@ -54,7 +54,7 @@ class PartitionJournal(Generic[RecordT]):
             base_sequence=NO_SEQUENCE if producer is None else 0,
             transactional=producer is not None,
         )
-        return self._partition.append(memoryview(batch), admission).wait
+        return self._partition.append(memoryview(batch), admission, inspected=True).wait
 
 
 def decode_batch(

@@ -9,16 +9,18 @@ as Kafka does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.context import CloseConnectionError
 from ottla.handlers.leader_hints import hint_producer
 from ottla.handlers.verification import Verification, transactional_header
 from ottla.model import INTERNAL_TOPICS, TopicPartition
+from ottla.replication.intake import InspectionNeeded
 from ottla.wire.api.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -38,6 +40,28 @@ ACKS_ALL = -1
 VALID_ACKS = (0, 1, ACKS_ALL)
 _ADMIN_CLIENT = "__admin_client"
 """The client id that Kafka lets write to internal topics, for tools that repair them."""
+
+
+class Inspection(NamedTuple):
+    """A batch that has to be opened in a thread before it can be appended."""
+
+    answers: list[PartitionProduceResponse]
+    position: int
+    """The place in `answers` for the result."""
+    topic_partition: TopicPartition
+    records: bytearray
+    admission: Admission | None
+
+
+class InspectingReply:
+    """A reply to a request with batches that are not appended yet. The connection's next request must wait for it, so
+    that batches are appended in the order in which they were sent."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, ProduceResponse | None]) -> None:
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, ProduceResponse | None]:
+        return self._coroutine.__await__()
 
 
 def handle(broker: Broker, context: Context, request: ProduceRequest) -> Reply:
@@ -83,11 +107,47 @@ async def _append_when_verified(
 
 def _append_all(
     broker: Broker, context: Context, request: ProduceRequest, verdict: Verdict
-) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     """Append what may be appended, and answer once it is stored."""
     waits: list[asyncio.Future[None]] = []
-    topics = [_append_topic(broker, context, request, topic, verdict, waits) for topic in request.topic_data]
-    return reply_when_stored(broker, context, request.acks, ProduceResponse(responses=topics), waits)
+    inspections: list[Inspection] = []
+    topics = [
+        _append_topic(broker, context, request, topic, verdict, waits, inspections) for topic in request.topic_data
+    ]
+    response = ProduceResponse(responses=topics)
+    if not inspections:
+        return reply_when_stored(broker, context, request.acks, response, waits)
+    within = _replication_timeout(request)
+    return InspectingReply(append_inspected(broker, context, request.acks, within, response, waits, inspections))
+
+
+async def append_inspected(
+    broker: Broker,
+    context: Context,
+    acks: int,
+    within: float | None,
+    response: ProduceResponse,
+    waits: list[asyncio.Future[None]],
+    inspections: list[Inspection],
+) -> ProduceResponse | None:
+    """Open and append the batches one after the other, so that one request has at most one open batch in memory."""
+    for answers, position, topic_partition, records, admission in inspections:
+        try:
+            partition = broker.replicas.leader_of(*topic_partition)
+            batch = await partition.inspect(records)
+            if broker.replicas.leader_of(*topic_partition) is not partition:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} is another partition now")
+            appended = partition.append(batch, admission, within, inspected=True)
+        except KafkaError as error:
+            answers[position] = refused(topic_partition.partition, error)
+        else:
+            answers[position] = answer_to(topic_partition.partition, appended, waits)
+    reply = reply_when_stored(broker, context, acks, response, waits)
+    return reply if reply is None or isinstance(reply, ProduceResponse) else await reply
+
+
+def _replication_timeout(request: ProduceRequest) -> float | None:
+    return request.timeout_ms / 1000 if request.acks == ACKS_ALL else None
 
 
 def reply_when_stored(
@@ -109,6 +169,7 @@ def _append_topic(
     topic: TopicProduceData,
     verdict: Verdict,
     waits: list[asyncio.Future[None]],
+    inspections: list[Inspection],
 ) -> TopicProduceResponse:
     refusal = None
     name = _topic_name(broker, context, topic)
@@ -118,11 +179,19 @@ def _append_topic(
         refusal = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
     elif name in INTERNAL_TOPICS and context.client_id != _ADMIN_CLIENT:
         refusal = KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker itself writes to {name}")
-    within = request.timeout_ms / 1000 if request.acks == ACKS_ALL else None
-    answers = []
+    within = _replication_timeout(request)
+    answers: list[PartitionProduceResponse] = []
     for data in topic.partition_data:
         partition = TopicPartition(name or "", data.index)
-        answers.append(_append(broker, partition, data.records, refusal or verdict(partition), within, waits))
+        decision = refusal or verdict(partition)
+        try:
+            answers.append(_append(broker, partition, data.records, decision, within, waits))
+        except InspectionNeeded:
+            assert data.records is not None
+            assert not isinstance(decision, KafkaError)
+            # The records lie in a buffer that the next request is received into.
+            inspections.append(Inspection(answers, len(answers), partition, bytearray(data.records), decision))
+            answers.append(PartitionProduceResponse(index=data.index))
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
 
@@ -169,7 +238,16 @@ def answer_to(index: int, appended: Appended, waits: list[asyncio.Future[None]])
 
 
 def refused(index: int, error: KafkaError) -> PartitionProduceResponse:
-    return PartitionProduceResponse(index=index, base_offset=-1, error_code=error.code, error_message=error.message)
+    return PartitionProduceResponse(
+        index=index,
+        base_offset=-1,
+        error_code=error.code,
+        error_message=error.message,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=message)
+            for batch_index, message in error.record_errors
+        ],
+    )
 
 
 def _stored(answer: PartitionProduceResponse, wait: asyncio.Future[None]) -> None:

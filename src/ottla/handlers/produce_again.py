@@ -12,14 +12,25 @@ from __future__ import annotations
 import asyncio
 import struct
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import KafkaError
 from ottla.handlers.context import Later
 from ottla.handlers.leader_hints import hint_producer
-from ottla.handlers.produce import ACKS_ALL, VALID_ACKS, answer_to, hang_up, refused, reply_when_stored
+from ottla.handlers.produce import (
+    ACKS_ALL,
+    VALID_ACKS,
+    Inspection,
+    answer_to,
+    append_inspected,
+    hang_up,
+    refused,
+    reply_when_stored,
+)
 from ottla.handlers.verification import transactional_header
-from ottla.model import INTERNAL_TOPICS
+from ottla.model import INTERNAL_TOPICS, TopicPartition
+from ottla.replication.intake import InspectionNeeded
+from ottla.replication.partition import Appended
 from ottla.wire.api import PRODUCE
 from ottla.wire.api.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from ottla.wire.framing import response_frame
@@ -31,7 +42,7 @@ if TYPE_CHECKING:
     from ottla.env.network import Part
     from ottla.handlers.context import Broker, Context
     from ottla.model import TopicId
-    from ottla.replication.partition import Appended, Partition
+    from ottla.replication.partition import Partition
     from ottla.wire.api.produce import PartitionProduceData, ProduceRequest
     from ottla.wire.framing import RequestHeader
 
@@ -217,7 +228,7 @@ class ProduceAgain:
         ]
         pieces = [shape.lead, shape.count(count)]
         for index, it in results:
-            if shape.acks == 0 or isinstance(it, KafkaError) or it.wait is not None:
+            if shape.acks == 0 or not isinstance(it, Appended) or it.wait is not None:
                 return self._answer_several(shape, correlation_id, results)
             pieces += _NUMBERS.pack(index, 0, it.base_offset, it.log_append_time, it.log_start_offset), shape.between
         pieces[-1] = shape.after
@@ -225,14 +236,24 @@ class ProduceAgain:
         return [_START.pack(4 + len(body), correlation_id) + body]
 
     def _answer_several(
-        self, shape: ProduceShape, correlation_id: int, results: list[tuple[int, Appended | KafkaError]]
+        self, shape: ProduceShape, correlation_id: int, results: list[tuple[int, Appended | KafkaError | _Unopened]]
     ) -> list[Part] | Later:
         """As the slow twin does: something was refused, or has to be waited for, or nobody wants to know."""
         waits: list[asyncio.Future[None]] = []
-        answers = [
-            refused(index, it) if isinstance(it, KafkaError) else answer_to(index, it, waits) for index, it in results
-        ]
+        inspections: list[Inspection] = []
+        answers: list[PartitionProduceResponse] = []
+        for index, it in results:
+            if isinstance(it, _Unopened):
+                inspections.append(Inspection(answers, len(answers), it.topic_partition, it.records, None))
+                answers.append(PartitionProduceResponse(index=index))
+            else:
+                answers.append(refused(index, it) if isinstance(it, KafkaError) else answer_to(index, it, waits))
         context = self._context._replace(api_version=shape.header.api_version)
+        if inspections:
+            coroutine = append_inspected(
+                self._broker, context, shape.acks, shape.within, shape.response(answers), waits, inspections
+            )
+            return Later(asyncio.ensure_future(coroutine), lambda event: _encode(shape, correlation_id, event.result()))
         reply = reply_when_stored(self._broker, context, shape.acks, shape.response(answers), waits)
         if reply is None:
             return []
@@ -249,6 +270,8 @@ class ProduceAgain:
             if shape.topic_id is not None and shape.topic_id != partition.topic_id:
                 return None
             appended = partition.append(records, None, shape.within)
+        except InspectionNeeded:
+            return None
         except KafkaError as error:
             # A batch of a transaction is never appended here, but the slow twin has its own words for that.
             return None if transactional_header(records) else [self._refuse(shape, correlation_id, index, error)]
@@ -279,11 +302,24 @@ class ProduceAgain:
         return [self._refuse(shape, correlation_id, index, error)] if isinstance(error, KafkaError) else [reply]
 
 
-def _append_one(leader: Partition, records: memoryview, within: float | None) -> Appended | KafkaError:
+class _Unopened(NamedTuple):
+    """A batch that has to be opened in a thread before it can be appended."""
+
+    topic_partition: TopicPartition
+    records: bytearray
+
+
+def _append_one(leader: Partition, records: memoryview, within: float | None) -> Appended | KafkaError | _Unopened:
     try:
         return leader.append(records, None, within)
     except KafkaError as error:
         return error
+    except InspectionNeeded:
+        return _Unopened(leader.topic_partition, bytearray(records))
+
+
+def _encode(shape: ProduceShape, correlation_id: int, response: ProduceResponse | None) -> list[Part]:
+    return [] if response is None else [shape.encode(correlation_id, response)]
 
 
 def _size_from_count_on(partitions: Sequence[PartitionProduceData], flexible: bool) -> int:

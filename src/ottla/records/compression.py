@@ -1,5 +1,6 @@
 """The four codecs of a batch's records. Output is bounded: a few bytes can claim to expand to gigabytes."""
 
+import mmap
 from collections.abc import Callable
 
 import cramjam
@@ -27,6 +28,9 @@ DEFAULT_LEVELS = {Codec.GZIP: 6, Codec.LZ4: 9, Codec.ZSTD: 3}
 """Kafka's defaults; its -1 for gzip is zlib's own default, which is 6."""
 
 _FIRST_GUESS = 64 * 1024
+_SMALL = 1 << 20
+"""Up to here it costs little to zero and copy memory. Both keep all threads of the process waiting."""
+
 _OUTPUT_FULL = "failed to write whole buffer"
 
 
@@ -60,7 +64,9 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
     """
     fast = level == DEFAULT_LEVELS[Codec.LZ4]
     compressor = cramjam.lz4.Compressor(level=1 if fast else level, content_checksum=False, block_linked=False)
-    compressor.compress(bytes(data))
+    view = memoryview(data)
+    for start in range(0, len(view), _SMALL):
+        compressor.compress(bytes(view[start : start + _SMALL]))
     return bytes(compressor.finish())
 
 
@@ -76,6 +82,11 @@ def _compress_xerial(data: Buffer) -> bytes:
 
 def decompress(codec: Codec, data: Buffer, limit: int = DEFAULT_LIMIT) -> bytes:
     """The data as it was before compression; InvalidBatch when it is damaged or has more than `limit` bytes."""
+    return bytes(decompress_view(codec, data, limit))
+
+
+def decompress_view(codec: Codec, data: Buffer, limit: int = DEFAULT_LIMIT) -> bytes | memoryview:
+    """Like `decompress`, but large data is not copied: it is returned as a view."""
     if codec is Codec.NONE:
         if len(data) > limit:
             raise _too_large(limit)
@@ -90,11 +101,13 @@ def decompress(codec: Codec, data: Buffer, limit: int = DEFAULT_LIMIT) -> bytes:
     return _decompress_growing(cramjam.zstd.decompress_into, data, limit)
 
 
-def _decompress_growing(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int) -> bytes:
+def _decompress_growing(
+    decompress_into: Callable[[Buffer, memoryview], int], data: Buffer, limit: int
+) -> bytes | memoryview:
     """The size is unknown beforehand: try with room for a usual ratio, then four times as much, up to the limit."""
     room = min(max(_FIRST_GUESS, 8 * len(data)), limit)
     while True:
-        output = bytearray(room)
+        output = _memory(room)
         try:
             size = decompress_into(data, output)
         except cramjam.DecompressionError as error:
@@ -104,8 +117,12 @@ def _decompress_growing(decompress_into: Callable[[Buffer, bytearray], int], dat
                 raise _too_large(limit) from None
             room = min(4 * room, limit)
         else:
-            del output[size:]
-            return bytes(output)
+            return bytes(output[:size]) if size <= _SMALL else output[:size]
+
+
+def _memory(size: int) -> memoryview:
+    """Mapped memory takes no time until it is written to. A large bytearray would be zeroed first."""
+    return memoryview(bytearray(size) if size <= _SMALL else mmap.mmap(-1, size))
 
 
 def _decompress_raw_snappy(data: memoryview, limit: int) -> bytes:

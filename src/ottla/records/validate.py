@@ -5,9 +5,12 @@ costs a pass over every record, so it is for the features that need it. `docs/fo
 codes, and where they are not Kafka's.
 """
 
+from collections.abc import Callable
+
 from crc32c import crc32c
 
 from ottla.errors import ErrorCode
+from ottla.model import NO_TIMESTAMP
 from ottla.records import compression
 from ottla.records.format import (
     ATTRIBUTES_AT,
@@ -18,16 +21,21 @@ from ottla.records.format import (
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD,
     MAGIC,
+    MAX_INT64,
+    MIN_INT64,
     MIN_RECORD_SIZE,
     TRANSACTIONAL_FLAG,
     Buffer,
     Codec,
 )
 from ottla.records.header import BatchHeader, iter_headers
-from ottla.records.invalid import InvalidBatch
-from ottla.records.reader import iter_fields, read_headers, read_payload, record_timestamp
+from ottla.records.invalid import InvalidBatch, RejectedRecords
+from ottla.records.reader import check_headers, iter_fields, no_pause, record_timestamp, view_payload
 
-__all__ = ["InvalidBatch", "validate_batch", "validate_records"]
+__all__ = ["InvalidBatch", "RejectedRecords", "validate_batch", "validate_records"]
+
+MAX_RECORD_ERRORS = 1000
+"""Rejected records of one batch that the reply names. A compressed batch can have a million of them."""
 
 _CLIENT_ATTRIBUTES = frozenset(Codec) | frozenset(codec | TRANSACTIONAL_FLAG for codec in Codec)
 """All that a producer may set: a codec and the transactional flag. The other flags are the broker's own."""
@@ -133,16 +141,34 @@ def _bad_offsets(base_offset: int, last_offset_delta: int, record_count: int) ->
 
 
 def validate_records(
-    batch: Buffer, header: BatchHeader, *, compacted: bool, limit: int = compression.DEFAULT_LIMIT
+    batch: Buffer,
+    header: BatchHeader,
+    *,
+    compacted: bool,
+    timestamps: tuple[int, int] | None = None,
+    limit: int = compression.DEFAULT_LIMIT,
+    pause: Callable[[], None] = no_pause,
 ) -> None:
-    """Open a batch that passed `validate_batch` and walk it; `compacted` topics want a key in every record."""
-    payload = read_payload(batch, header, limit)
+    """Open a batch that passed `validate_batch` and walk it.
+
+    `compacted` topics want a key in every record. `timestamps` are the lowest and the highest that are accepted, apart
+    from -1, which stands for no timestamp. Raises RejectedRecords for records that break one of these two rules.
+    """
+    payload = view_payload(batch, header, limit)
+    lowest, highest = (MIN_INT64, MAX_INT64) if timestamps is None else timestamps
+    rejected: list[tuple[int, int | None]] = []
+    total = 0
     for index, (delta, offset_delta, _, key_length, _, _, headers_start, end) in enumerate(
-        iter_fields(payload, header)
+        iter_fields(payload, header, pause)
     ):
         if offset_delta != index:
             raise InvalidBatch(ErrorCode.INVALID_RECORD, f"record {index} has offset delta {offset_delta}")
-        if compacted and key_length < 0:
-            raise InvalidBatch(ErrorCode.INVALID_RECORD, f"record {index} has no key and the topic is compacted")
-        record_timestamp(header, delta)
-        read_headers(payload, headers_start, end)
+        timestamp = record_timestamp(header, delta)
+        keyless = compacted and key_length < 0
+        if keyless or not (lowest <= timestamp <= highest or timestamp == NO_TIMESTAMP):
+            total += 1
+            if total <= MAX_RECORD_ERRORS:
+                rejected.append((index, None if keyless else timestamp))
+        check_headers(payload, headers_start, end, pause)
+    if total:
+        raise RejectedRecords(rejected, total)

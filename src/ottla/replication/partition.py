@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
@@ -20,7 +21,7 @@ from ottla.model import NO_LEADER_EPOCH, NO_TIMESTAMP
 from ottla.records.control import MARKER_SIZE
 from ottla.replication.followers import Followers
 from ottla.replication.group_commit import GroupCommit
-from ottla.replication.intake import prepare
+from ottla.replication.intake import inspect, prepare
 from ottla.replication.log_settings import log_config
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ottla.log.verification import VerificationGuard
     from ottla.model import Producer, TopicId, TopicPartition
     from ottla.records.control import EndTransactionMarker
+    from ottla.records.format import Buffer
     from ottla.records.header import BatchHeader
     from ottla.replication.waiting import DataWaiter
 
@@ -209,20 +211,35 @@ class Partition:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
         raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
+    async def inspect(self, records: Buffer) -> memoryview:
+        """Open a batch in a thread and make it conform to the topic's settings. Raises KafkaError.
+
+        `append` takes the result, with `inspected`. The caller leaves the records alone: they may be changed in place.
+        """
+        view = memoryview(bytearray(records) if isinstance(records, bytes) else records)
+        work = partial(inspect, view, self.config, self._clock.time_ms(), self.topic_partition)
+        return await self._inspections.run(work)
+
     def append(
-        self, records: memoryview, admission: Admission | None = None, within: float | None = _REPLICATION_SECONDS
+        self,
+        records: memoryview,
+        admission: Admission | None = None,
+        within: float | None = _REPLICATION_SECONDS,
+        *,
+        inspected: bool = False,
     ) -> Appended:
         """Append the batch of a Produce request, with an admission if it is part of a transaction.
 
         Unless `within` is None it counts as appended when all in-sync replicas have it; if that takes more seconds,
-        nobody can say what will become of it. Raises KafkaError, with nothing appended.
+        nobody can say what will become of it. Raises KafkaError, with nothing appended. Raises InspectionNeeded, with
+        nothing appended, if the batch has to be opened and was not `inspected`, nor built by the broker itself.
         """
         if self._offline:
             raise self._is_offline()
         config, log = self.config, self.log
         if within is not None and self.followers is not None:
             self._check_in_sync()
-        batch, header = prepare(records, config, self._clock.time_ms())
+        batch, header = prepare(records, config, self._clock.time_ms(), inspected=inspected)
         base_offset = log.end_offset
         try:
             if admission is None:

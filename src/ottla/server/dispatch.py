@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from ottla.handlers.api_versions import unsupported_version
 from ottla.handlers.context import Broker, CloseConnectionError, Context, Later
 from ottla.handlers.fetch_again import FetchAgain
+from ottla.handlers.produce import InspectingReply
 from ottla.handlers.produce_again import ProduceAgain
 from ottla.handlers.registry import HANDLERS, Served
 from ottla.wire import WireError
@@ -71,8 +72,12 @@ class Dispatcher:
         reply = served.handle(self._broker, context, message)
         if reply is None or isinstance(reply, Response):
             return encode_reply(header, reply)
-        # A batch of a transaction may have to be verified before it is appended; those behind it must not overtake it.
-        blocks = not isinstance(message, ProduceRequest) or message.transactional_id is not None
+        # A batch may have to be verified or opened before it is appended; those behind it must not overtake it.
+        blocks = (
+            not isinstance(message, ProduceRequest)
+            or message.transactional_id is not None
+            or isinstance(reply, InspectingReply)
+        )
         return Later(asyncio.ensure_future(reply), lambda event: encode_reply(header, event.result()), blocks)
 
 
