@@ -207,7 +207,7 @@ def keyed(*keys: bytes | None, timestamps: Sequence[int] | None = None, codec: C
     [
         pytest.param(keyed(b"k"), {"cleanup.policy": "compact"}, id="compacted"),
         pytest.param(keyed(b"k"), {"compression.type": "zstd"}, id="other codec"),
-        pytest.param(memoryview(patched(keyed(b"k"), MAX_TIMESTAMP_AT, ">q", -1)), {}, id="no max timestamp"),
+        pytest.param(memoryview(patched(bytes(keyed(b"k")), MAX_TIMESTAMP_AT, ">q", -1)), {}, id="no max timestamp"),
         pytest.param(keyed(b"k", timestamps=[NOW_MS + 2 * HOUR_MS]), {}, id="in the future"),
         pytest.param(keyed(b"k"), {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}, id="both"),
     ],
@@ -276,7 +276,7 @@ def test_every_record_with_a_bad_timestamp_is_named() -> None:
 
 def test_a_maximum_timestamp_that_no_record_has_is_corrected() -> None:
     """Kafka does not believe the header either."""
-    sent = patched(keyed(b"a", b"b"), MAX_TIMESTAMP_AT, ">q", NOW_MS + 2 * HOUR_MS)
+    sent = patched(bytes(keyed(b"a", b"b")), MAX_TIMESTAMP_AT, ">q", NOW_MS + 2 * HOUR_MS)
     _, header = taken(memoryview(sent))
     assert header.max_timestamp == NOW_MS
 

@@ -70,8 +70,10 @@ async def world(path: Path, *, held: bool = True) -> AsyncIterator[World]:
 
 def batch(*values: bytes, keyless: Sequence[int] = (), sequence: int = -1) -> bytes:
     records = [NewRecord(None if index in keyless else b"k", value) for index, value in enumerate(values)]
-    producer = {} if sequence < 0 else {"producer_id": 7, "producer_epoch": 0, "base_sequence": sequence}
-    return bytes(build_batch(records, codec=Codec.GZIP, **producer))
+    producer_id, epoch = (-1, -1) if sequence < 0 else (7, 0)
+    return bytes(
+        build_batch(records, codec=Codec.GZIP, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+    )
 
 
 def request(*parts: tuple[str, int, bytes], acks: int = 1) -> ProduceRequest:

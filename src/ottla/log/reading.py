@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.scan import DamagedBatch
+from ottla.log.timestamp_search import finish
 from ottla.model import NO_TIMESTAMP
 from ottla.records.invalid import InvalidBatch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ottla.env.disk import File
-    from ottla.log.segment import Segment, TimestampOffset
+    from ottla.log.segment import Segment
     from ottla.log.segments import Segments
+    from ottla.log.timestamp_search import TimestampOffset, TimestampSearch
 
 logger = logging.getLogger("ottla.log")
 
@@ -63,7 +67,7 @@ class Reading:
             try:
                 found = self._find(*asked)
             except DamagedBatch as error:
-                raise self._damaged(error) from error
+                raise self.damaged(error) from error
             if found is None:
                 return LogRead(None, 0, 0, offset)
             self._asked, self._found = asked, found
@@ -123,27 +127,33 @@ class Reading:
             del hints[next(iter(hints))]
         hints[offset] = (segment, position)
 
-    def offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
-        """The first record, from an offset on, that is not older than a timestamp. Raises KafkaError."""
+    def search_timestamp(self, timestamp: int, start_offset: int) -> Iterator[TimestampSearch]:
+        """Searches for the first record, from an offset on, that is not older than a timestamp: one for each segment
+        that may have it. Each is to be made when the one before has found nothing. Raises DamagedBatch."""
+        for segment in tuple(self._segments.all):
+            # Another segment may have been removed or replaced since the last one was searched.
+            if segment.size and segment.max_timestamp >= timestamp and segment in self._segments.all:
+                yield segment.search_timestamp(timestamp, start_offset)
+
+    def search_max_timestamp(self) -> Iterator[TimestampSearch]:
+        """The search for the first record that carries the largest timestamp, if any record has one."""
+        newest = max(self._segments.all, key=lambda segment: segment.max_timestamp if segment.size else NO_TIMESTAMP)
+        search = newest.search_max_timestamp() if newest.size else None
+        if search is not None:
+            yield search
+
+    def finish(self, searches: Iterator[TimestampSearch]) -> TimestampOffset | None:
+        """Search at once. Blocking. Raises KafkaError."""
         try:
-            for segment in self._segments.all:
-                if segment.size and segment.max_timestamp >= timestamp:
-                    found = segment.first_at_or_after(timestamp, start_offset)
-                    if found is not None:
-                        return found
+            for search in searches:
+                found = finish(search)
+                if found is not None:
+                    return found
         except (DamagedBatch, InvalidBatch) as error:
-            raise self._damaged(error) from error
+            raise self.damaged(error) from error
         return None
 
-    def max_timestamp(self) -> TimestampOffset | None:
-        """The first record that carries the largest timestamp. Raises KafkaError."""
-        newest = max(self._segments.all, key=lambda segment: segment.max_timestamp if segment.size else NO_TIMESTAMP)
-        try:
-            return newest.max_timestamp_record() if newest.size else None
-        except (DamagedBatch, InvalidBatch) as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: Exception) -> KafkaError:
+    def damaged(self, error: Exception) -> KafkaError:
         """What the reader is told. The broker's log has it once, not at every try."""
         message = f"{self._segments.active.directory} is damaged: {error}"
         if message != self._reported:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.log.config import LogConfig
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, DamagedIndex, SparseIndex, whole_entries
@@ -18,10 +18,10 @@ from ottla.log.layout import (
     segment_path,
 )
 from ottla.log.scan import DamagedBatch, headers
+from ottla.log.timestamp_search import FirstAtOrAfter, LargestTimestamp
 from ottla.log.transaction_index import TransactionIndex
 from ottla.model import NO_TIMESTAMP
 from ottla.records.format import LOG_OVERHEAD
-from ottla.records.reader import first_at_or_after, max_timestamp_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,12 +39,6 @@ _UNKNOWN = -2
 
 _NEAR = 4096
 """Bytes within which the index has one entry at most, so that it is no way to be quicker there."""
-
-
-class TimestampOffset(NamedTuple):
-    offset: int
-    timestamp: int
-    leader_epoch: int
 
 
 class Segment:
@@ -294,20 +288,17 @@ class Segment:
                 end, next_offset = position + header.size, header.next_offset
         return end, next_offset
 
-    def first_at_or_after(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
-        """The first record, from an offset on, not older than a timestamp. Raises DamagedBatch, InvalidBatch."""
+    def search_timestamp(self, timestamp: int, start_offset: int) -> FirstAtOrAfter:
+        """A search for the first record, from an offset on, not older than a timestamp. Raises DamagedBatch."""
         entry = self._with_indexes(lambda: self.time_index.floor(0, timestamp))
         relative = max(start_offset - self.base_offset, entry[1] if entry else 0)
-        for position, header in self.headers(self._position_before(0, relative)):
-            if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-                batch = self.file().read(header.size, position)
-                found = first_at_or_after(batch, timestamp, start_offset=start_offset)
-                if found is not None:
-                    return TimestampOffset(*found, header.partition_leader_epoch)
-        return None
+        position = self._position_before(0, relative)
+        return FirstAtOrAfter(
+            self.file(), position, self.size, self.base_offset, timestamp=timestamp, start_offset=start_offset
+        )
 
-    def max_timestamp_record(self) -> TimestampOffset | None:
-        """The first record that carries the segment's largest timestamp. Raises DamagedBatch, InvalidBatch."""
+    def search_max_timestamp(self) -> LargestTimestamp | None:
+        """A search for the first record that carries the segment's largest timestamp. Raises DamagedBatch."""
         if self.max_timestamp == NO_TIMESTAMP:
             return None
         found = self.find(self._max_timestamp_offset)
@@ -316,8 +307,7 @@ class Segment:
         position, header = found
         if header.record_count == 0:
             return None  # Kafka's indexes also name batches that compaction has emptied.
-        offset, timestamp = max_timestamp_record(self.file().read(header.size, position))
-        return TimestampOffset(offset, timestamp, header.partition_leader_epoch)
+        return LargestTimestamp(self.file(), position, header)
 
     # Times
 

@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.log import NoRoomError
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from ottla.replication.waiting import DataWaiter
 
 logger = logging.getLogger("ottla.partition")
+
+T = TypeVar("T")
 
 _NEVER = 1 << 53
 """A `flush.ms` or `flush.messages` from here on is never reached; the default is the largest number of all."""
@@ -218,7 +220,11 @@ class Partition:
         """
         view = memoryview(bytearray(records) if isinstance(records, bytes) else records)
         work = partial(inspect, view, self.config, self._clock.time_ms(), self.topic_partition)
-        return await self._inspections.run(work)
+        return await self.run_inspection(work)
+
+    def run_inspection(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Do work that opens batches in one of the threads for that."""
+        return self._inspections.run(work)
 
     def append(
         self,
