@@ -1,6 +1,7 @@
 """DeleteRecords (21), versions 0-2: move the start of a partition's log forward; -1 means to the high watermark.
 
-As in Kafka, not for a topic that is only compacted, nor for those of the broker itself.
+As in Kafka, topics that are only compacted and internal topics are refused. Of a partition that is named twice, the
+last offset counts.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.distinct import distinct
 from ottla.model import INTERNAL_TOPICS
 from ottla.wire.api.delete_records import (
     DeleteRecordsPartition,
@@ -22,12 +24,15 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, context: Context, request: DeleteRecordsRequest) -> Reply:
+    named = distinct(
+        (topic.name, wanted.partition_index, wanted) for topic in request.topics for wanted in topic.partitions
+    )
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
-                name=topic.name, partitions=[_delete(broker, topic.name, wanted) for wanted in topic.partitions]
+                name=topic, partitions=[_delete(broker, topic, wanted) for wanted in partitions.values()]
             )
-            for topic in request.topics
+            for topic, partitions in named.topics.items()
         ]
     )
 

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from ottla.wire.primitives import (
+    INTEGERS_PER_ELEMENT,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     MAX_STRING_BYTES,
     negative,
     not_nullable,
@@ -22,7 +24,7 @@ from ottla.wire.primitives import (
     truncated,
     wrong_tag_size,
 )
-from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Struct, Text
+from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Request, Struct, Text
 from ottla.wire.source import Source
 
 Decoder = Callable[[memoryview, int], tuple[Any, int]]
@@ -43,9 +45,10 @@ _SCOPE = {
 
 
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
-    source = _DecoderSource(version, cls.is_flexible(version))
+    is_request = issubclass(cls, Request)
+    source = _DecoderSource(version, cls.is_flexible(version), 1 if is_request else INTEGERS_PER_ELEMENT)
     source.line("end = len(buffer)")
-    source.line(f"budget = {MAX_ELEMENTS}")
+    source.line(f"budget = {MAX_REQUEST_ELEMENTS if is_request else MAX_ELEMENTS}")
     source.struct("message", cls)
     source.flush()
     source.line("if position > end: raise truncated(position - end)")
@@ -54,8 +57,9 @@ def compile_decoder(cls: type[Message], version: int) -> Decoder:
 
 
 class _DecoderSource(Source):
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, integers_per_element: int) -> None:
         super().__init__("decode(buffer, position)", dict(_SCOPE))
+        self._integers_per_element = integers_per_element
         self._version = version
         self._flexible = flexible
 
@@ -166,12 +170,13 @@ class _DecoderSource(Source):
 
     def _array(self, target: str, element: FieldType, name: str, length: str) -> None:
         self.line(f"if {length} > end - position: raise too_many({length}, end - position)")
+        is_fixed = isinstance(element, Fixed)
+        self.line(f"budget -= {length}{f' // {self._integers_per_element}' if is_fixed else ''}")
+        self.line("if budget < 0: raise too_many_in_all()")
         if isinstance(element, Fixed):
             self.line(f"{target} = list(unpack_from(f'>{{{length}}}{element.code}', buffer, position))")
             self.line(f"position += {length} * {struct.calcsize('>' + element.code)}")
             return
-        self.line(f"budget -= {length}")
-        self.line("if budget < 0: raise too_many_in_all()")
         items, item = self.name("items"), self.name("item")
         self.line(f"{target} = {items} = []")
         with self.block(f"for _ in range({length}):"):
