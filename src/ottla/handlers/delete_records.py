@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.handlers.distinct import distinct
+from ottla.handlers.yielding import yielding
 from ottla.model import INTERNAL_TOPICS
 from ottla.wire.api.delete_records import (
     DeleteRecordsPartition,
@@ -20,21 +21,18 @@ from ottla.wire.api.delete_records import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker, Context
 
 
-def handle(broker: Broker, context: Context, request: DeleteRecordsRequest) -> Reply:
+async def handle(broker: Broker, context: Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     named = distinct(
         (topic.name, wanted.partition_index, wanted) for topic in request.topics for wanted in topic.partitions
     )
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic, partitions=[_delete(broker, topic, wanted) for wanted in partitions.values()]
-            )
-            for topic, partitions in named.topics.items()
-        ]
-    )
+    topics = {name: DeleteRecordsTopicResult(name=name) for name in named.topics}
+    each = ((name, wanted) for name, partitions in named.topics.items() for wanted in partitions.values())
+    async for name, wanted in yielding(broker.clock, each):
+        topics[name].partitions.append(_delete(broker, name, wanted))
+    return DeleteRecordsResponse(topics=list(topics.values()))
 
 
 def _delete(broker: Broker, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
