@@ -1,7 +1,8 @@
 """One partition's log: a list of segments that is appended to at one end and let go of at the other.
 
-Everything here runs on the event loop, except `sync`. Offsets are half open: the log holds records from
-`log_start_offset` up to, not including, `end_offset`; all below `recovery_point` is known to be on disk.
+Everything here runs on the event loop, except `sync` and the steps of a search by timestamp. Offsets are half open: the
+log holds records from `log_start_offset` up to, not including, `end_offset`; all below `recovery_point` is known to be
+on disk.
 """
 
 from __future__ import annotations

@@ -38,12 +38,12 @@ _DEFAULT_CONFIG = LogConfig()
 _UNKNOWN = -2
 
 _NEAR = 4096
-"""Bytes within which the index has one entry at most, so that it is no way to be quicker there."""
+"""Within so many bytes the index has one entry at most, so a search in the index would save nothing."""
 
 
 class Segment:
-    """The file holds `size` valid bytes. More may follow after a failed write: nobody reads them, the next write
-    replaces them, and sealing cuts them off."""
+    """The file has `size` valid bytes. Other bytes may follow after a failed write: nobody reads them, the next append
+    overwrites them, and `seal` truncates the file."""
 
     __slots__ = (
         "_bytes_since_entry",
@@ -154,7 +154,7 @@ class Segment:
         )
 
     def _flush_indexes_if_possible(self) -> None:
-        """The batch is stored already, so a full disk must not fail it: the entries wait in memory for better days."""
+        """Try to write index entries. The batch is appended already, so on a full disk the entries stay in memory."""
         try:
             self.offset_index.flush()
             self.time_index.flush()
@@ -173,14 +173,14 @@ class Segment:
             self.transaction_index = None
 
     def cut_back(self) -> None:
-        """Remove what a failed write left behind, if that is possible at all."""
+        """Try to truncate the bytes that a failed write left behind."""
         try:
             self.file().truncate(self.size)
         except OSError as error:
             logger.warning("%s has stray bytes past %d, to be overwritten: %s", self.path(), self.size, error)
 
     def seal(self) -> None:
-        """Complete the indexes and the file; after this, the segment is as Kafka leaves one when it rolls."""
+        """Complete the indexes and the file, as Kafka does when it rolls a segment."""
         self._add_time_entry()
         self.offset_index.seal()
         self.time_index.seal()
@@ -320,13 +320,13 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """What retention by time goes by: the largest timestamp, or the file's age when no record has one."""
+        """The timestamp for retention by time: the largest one, or the time of the last write if no record has one."""
         timestamp = self.max_timestamp
         return timestamp if timestamp >= 0 else self._storage.disk.modified_ms(self.path())
 
     @property
     def first_timestamp(self) -> int:
-        """What rolling by time goes by: the largest timestamp of the first batch, -1 when there is none."""
+        """The timestamp for rolling by time: the largest one of the first batch, -1 if there is none."""
         if self._first_timestamp == _UNKNOWN and self.size:
             try:
                 self._first_timestamp = next(self.headers())[1].max_timestamp
@@ -335,14 +335,14 @@ class Segment:
         return max(self._first_timestamp, NO_TIMESTAMP)
 
     def _load_max_timestamp(self) -> None:
-        """Trust the time index, whose last entry was written when the segment was sealed or the log closed."""
+        """Read the last entry of the time index, which was written when the segment was sealed or the log closed."""
         entry = self._with_indexes(self.time_index.last)
         timestamp, relative = entry if entry is not None else (NO_TIMESTAMP, 0)
         self._max_timestamp = self._indexed_timestamp = timestamp
         self._max_timestamp_offset = self.base_offset + relative
 
     def _rescan_timestamps(self) -> None:
-        """After a truncation the time index may lack what its last entry used to say: read on from there."""
+        """After a truncation, find the largest timestamp again: read the batches behind the last time index entry."""
         self._first_timestamp = _UNKNOWN
         self._load_max_timestamp()
         try:
@@ -360,7 +360,7 @@ class Segment:
         return self._with_indexes(lambda: self._checked_position(column, target))
 
     def _checked_position(self, column: int, target: int) -> int:
-        """What the index says, after a check that a suitable batch is there."""
+        """The position from the index, after a check that a batch starts there and is not behind the target."""
         entry = self.offset_index.floor(column, target)
         if entry is None:
             return 0
@@ -390,7 +390,8 @@ class Segment:
     def rebuild_indexes(self, config: LogConfig = _DEFAULT_CONFIG) -> None:
         """Read all headers and write both indexes anew.
 
-        Where the segment itself is damaged, the old entries are the only way to what lies behind, so they are kept.
+        If the segment itself is damaged, the old entries are the only way to the batches after the damage, so they are
+        kept.
         """
         offsets, times = self.offset_index.contents(), self.time_index.contents()
         self.restart()
@@ -414,7 +415,7 @@ class Segment:
                 self._add_time_entry()
 
     def restart(self) -> None:
-        """Forget all that is known from the batches; `note` every one of them after this."""
+        """Reset indexes and timestamps. The caller calls `note` for every batch after this."""
         self.offset_index.reset()
         self.time_index.reset()
         self._bytes_since_entry = 0

@@ -10,7 +10,7 @@ from ottla.records.format import Buffer, Codec
 from ottla.records.invalid import InvalidBatch
 
 DEFAULT_LIMIT = 128 * 1024 * 1024
-"""Records of one batch may not expand beyond this. Kafka has no such limit; its heap is the limit."""
+"""Bytes that the records of one batch may have when they are decompressed. In Kafka, the heap is the only limit."""
 
 MAX_EXPANSION = {Codec.NONE: 1, Codec.GZIP: 1032, Codec.SNAPPY: 22, Codec.LZ4: 256, Codec.ZSTD: 32 * 1024}
 """Bytes that one compressed byte can become at most. No encoder can do better, because the formats limit a match:
@@ -19,7 +19,7 @@ gzip 258 bytes in 2 bits, snappy 64 bytes in 3 bytes, lz4 255 bytes in 1 byte, z
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + bytes((0, 0, 0, 1, 0, 0, 0, 1))
 XERIAL_BLOCK_SIZE = 32 * 1024
-"""What xerial's stream, which Java clients use, writes by default."""
+"""The default of xerial's snappy stream, which Java clients use."""
 
 LEVELS = {Codec.GZIP: (1, 9), Codec.LZ4: (1, 17), Codec.ZSTD: (-131072, 22)}
 """The lowest and highest level per codec, as `compression.<codec>.level` allows them."""

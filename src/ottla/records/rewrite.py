@@ -28,7 +28,7 @@ _TIMESTAMP = struct.Struct(">q")
 
 
 def assign(batch: memoryview | bytearray, header: BatchHeader, base_offset: int, leader_epoch: int) -> None:
-    """Give a batch its place in the log. What changes lies outside the checksum; the length between is as it was."""
+    """Set base offset and leader epoch. Both lie outside the checksum. The batch length between them stays the same."""
     _PLACE.pack_into(batch, 0, base_offset, header.batch_length, leader_epoch)
 
 
@@ -50,8 +50,8 @@ def correct_max_timestamp(
 ) -> BatchHeader:
     """Set the maximum timestamp to that of the records, which is what Kafka's leaders do to every batch.
 
-    Old versions of Sarama leave the field at -1. `max_timestamp < base_timestamp` gives such a batch away, as the base
-    is the time of a record: then the index and retention by time would be wrong without this pass over the records.
+    Old versions of Sarama leave the field at -1. The base timestamp is the time of a record, so a maximum below the
+    base is wrong. The time index and retention by time need the right maximum.
     """
     batch = memoryview(view)[position : position + header.size]
     _, timestamp = max_timestamp_record(batch, limit, pause)

@@ -1,8 +1,8 @@
-"""What a leader checks before it stores what a producer sent.
+"""The checks of a leader before it appends a producer's batch.
 
-`validate_batch` looks at headers, sizes and the checksum of every request. `validate_records` opens the batch, which
-costs a pass over every record, so it is for the features that need it. `docs/formats/record-batch.md` lists the error
-codes, and where they are not Kafka's.
+`validate_batch` checks headers, sizes and the checksum of every batch. `validate_records` opens the batch and reads
+every record, so only the features that need the records call it. `docs/formats/record-batch.md` lists the error codes
+and the differences from Kafka.
 """
 
 from collections.abc import Callable
@@ -38,15 +38,14 @@ MAX_RECORD_ERRORS = 1000
 """Rejected records of one batch that the reply names. A compressed batch can have a million of them."""
 
 _CLIENT_ATTRIBUTES = frozenset(Codec) | frozenset(codec | TRANSACTIONAL_FLAG for codec in Codec)
-"""All that a producer may set: a codec and the transactional flag. The other flags are the broker's own."""
+"""A producer may set a codec and the transactional flag. Only brokers set the other flags."""
 
 
 def validate_batch(view: memoryview) -> BatchHeader:
-    """The header of a Produce request's `records` for one partition; InvalidBatch when a leader must refuse them.
+    """The header of the batch that a Produce request has for one partition; InvalidBatch if the leader must refuse it.
 
-    Like Kafka from Produce version 3 on, this wants exactly one batch. Timestamps are not
-    checked here: Kafka takes any in a record, but for the limits of `message.timestamp.before.max.ms` and its twin, and
-    does not trust the header's maximum. `rewrite.correct_max_timestamp` is for a maximum that cannot be true.
+    As in Kafka from Produce version 3 on, there must be exactly one batch. Timestamps are not checked here: the topic's
+    settings decide about them (`replication/intake.py`).
     """
     size = len(view)
     if size < HEADER_SIZE:
@@ -103,7 +102,7 @@ def _check_expansion(codec: Codec, payload_size: int, record_count: int) -> None
 
 
 def _incomplete(view: memoryview) -> InvalidBatch:
-    """Kafka, too, finds no batch at all in a partial one, and answers that there must be one."""
+    """Kafka also counts a partial batch as no batch, and answers that there must be exactly one."""
     return InvalidBatch(ErrorCode.INVALID_RECORD, f"{len(view)} bytes hold no whole record batch")
 
 
