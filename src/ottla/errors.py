@@ -1,5 +1,6 @@
 """The table of Kafka error codes, and the one exception that carries them to a reply."""
 
+from collections.abc import Sequence
 from enum import IntEnum
 
 
@@ -149,12 +150,16 @@ _MAX_MESSAGE = 1000
 class KafkaError(Exception):
     """A request, or one part of it, is refused with a code the client understands.
 
-    A long message is cut: it may quote what a client sent, and has to fit into a string of the protocol.
+    A long message is cut: it may quote what a client sent, and has to fit into a string of the protocol. When single
+    records of a batch are the reason, `record_errors` has the index in the batch and a message for each (KIP-467).
     """
 
-    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+    def __init__(
+        self, code: ErrorCode, message: str | None = None, record_errors: Sequence[tuple[int, str]] = ()
+    ) -> None:
         if message is not None and len(message) > _MAX_MESSAGE:
             message = message[:_MAX_MESSAGE] + "..."
         super().__init__(message or code.name)
         self.code = code
         self.message = message
+        self.record_errors = record_errors

@@ -61,23 +61,26 @@ class Batch:
 def pack(
     values: Sequence[bytes],
     *,
+    keys: Sequence[bytes | None] | None = None,
     timestamps: Sequence[int] | None = None,
     producer_id: int = NO_PRODUCER,
     producer_epoch: int = -1,
     sequence: int = -1,
     attributes: int = 0,
 ) -> bytes:
-    """An uncompressed batch of records without keys and headers."""
+    """An uncompressed batch of records without headers."""
     stamps = list(timestamps or [1_700_000_000_000] * len(values))
-    records = b"".join(_record(stamps[i] - stamps[0], i, value) for i, value in enumerate(values))
+    names = list(keys or [None] * len(values))
+    records = b"".join(_record(stamps[i] - stamps[0], i, names[i], value) for i, value in enumerate(values))
     fields = (attributes, len(values) - 1, stamps[0], max(stamps), producer_id, producer_epoch, sequence, len(values))
     checked = struct.pack(">hiqqqhii", *fields) + records
     length = len(checked) + 9
     return struct.pack(">qiibI", 0, length, -1, 2, crc32c.crc32c(checked)) + checked
 
 
-def _record(timestamp_delta: int, offset_delta: int, value: bytes) -> bytes:
-    body = b"\x00" + varint(timestamp_delta) + varint(offset_delta) + varint(-1) + varint(len(value)) + value + b"\x00"
+def _record(timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes) -> bytes:
+    name = varint(-1) if key is None else varint(len(key)) + key
+    body = b"\x00" + varint(timestamp_delta) + varint(offset_delta) + name + varint(len(value)) + value + b"\x00"
     return varint(len(body)) + body
 
 

@@ -120,6 +120,21 @@ def test_every_codec_round_trips(bootstrap: str, topic: str, codec: str | None) 
     run(scenario())
 
 
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_records_that_compress_to_almost_nothing(bootstrap: str, topic: str, codec: str) -> None:
+    async def scenario() -> None:
+        async with producer(bootstrap, compression_type=codec, max_batch_size=1 << 20) as client:
+            batch = client.create_batch()
+            for _ in range(20_000):
+                assert batch.append(key=b"", value=b"", timestamp=1_700_000_000_000) is not None
+            sent = await client.send_batch(batch, topic, partition=0)
+            assert (await sent).offset == 0
+        async with consumer(bootstrap, topic, auto_offset_reset="earliest") as client:
+            assert [r.offset for r in await read(client, 20_000)] == list(range(20_000))
+
+    run(scenario())
+
+
 def test_keys_headers_timestamps_and_nulls(bootstrap: str, topic: str) -> None:
     headers = [("a", b"1"), ("a", b""), ("b", b"\x00\xff")]
 

@@ -41,6 +41,17 @@ def test_every_codec_round_trips(bootstrap: str, topic: str, codec: str) -> None
     assert [(m.key(), m.value(), m.offset()) for m in messages] == [(r.key, r.value, i) for i, r in enumerate(records)]
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_records_that_compress_to_almost_nothing(bootstrap: str, topic: str, codec: str) -> None:
+    """Large batches of equal records have the most records per byte: the broker's bound must let them pass."""
+    count = 20_000
+    records = [Record(b"", timestamp=1_700_000_000_000)] * count
+    sent = produce(bootstrap, topic, records, compression_type=codec, linger_ms=500, batch_num_messages=count)
+    assert sorted(m.offset() for m in sent) == list(range(count))
+    [last] = read_partition(bootstrap, topic, 1, offset=count - 1)
+    assert last.offset() == count - 1
+
+
 @pytest.mark.parametrize(
     "record",
     [
@@ -158,3 +169,16 @@ def test_one_producer_serves_many_topics_and_partitions(bootstrap: str, make_top
         client.assign([TopicPartition(name, partition, 0) for name in names for partition in range(4)])
         read = [(m.topic(), m.partition()) for m in consume(client, 240)]
     assert {place: read.count(place) for place in set(read)} == {(n, p): 20 for n in names for p in range(4)}
+
+
+def test_only_the_messages_without_a_key_are_to_blame(bootstrap: str, make_topic: MakeTopic) -> None:
+    """KIP-467, as librdkafka's own test 0011 asks for it."""
+    topic = make_topic(config={"cleanup.policy": "compact"})
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 500})
+    reports: list[tuple[Any, Any]] = []
+    for number in range(10):
+        send(producer, topic, Record(b"%d" % number, key=None if number in (1, 3) else b"k"), reports)
+    assert producer.flush(20) == 0
+    codes = {int(message.value()): error.code() for error, message in reports}
+    different = KafkaError._INVALID_DIFFERENT_RECORD
+    assert codes == {n: KafkaError.INVALID_RECORD if n in (1, 3) else different for n in range(10)}

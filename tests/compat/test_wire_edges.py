@@ -298,3 +298,34 @@ def test_topics_are_deleted_by_id(bootstrap: str, topic: str) -> None:
         answers = {answer.topic_id: answer for answer in reply.responses}
         assert (answers[topic_id].error_code, answers[topic_id].name) == (ErrorCode.none, topic)
         assert {a.error_code for i, a in answers.items() if i != topic_id} == {ErrorCode.unknown_topic_id}
+
+
+def named_twice(topic: str, *partitions: dict[str, Any]) -> dict[str, Any]:
+    return {"topics": [{"name": topic, "partitions": [partition]} for partition in partitions]}
+
+
+def test_list_offsets_of_a_partition_named_twice(bootstrap: str, topic: str) -> None:
+    with connect(bootstrap) as connection:
+        asked = named_twice(topic, *[{"partition_index": 0, "timestamp": stamp} for stamp in (-1, -2, 5)])
+        reply = connection.call("list_offsets", 7, replica_id=-1, isolation_level=0, **asked)
+        [[answer]] = [answered.partitions for answered in reply.topics]
+        assert (answer.error_code, answer.offset, answer.timestamp) == (ErrorCode.invalid_request, -1, -1)
+
+
+def test_delete_records_of_a_partition_named_twice(bootstrap: str, topic: str) -> None:
+    with connect(bootstrap) as connection:
+        produce_one(connection, topic, batches.pack([b"v"] * 10))
+        asked = named_twice(topic, {"partition_index": 0, "offset": 7}, {"partition_index": 0, "offset": 4})
+        reply = connection.call("delete_records", 2, timeout=timedelta(seconds=10), **asked)
+        [[answer]] = [answered.partitions for answered in reply.topics]
+        assert (answer.error_code, answer.low_watermark) == (ErrorCode.none, 4)
+
+
+def test_offset_for_leader_epoch_of_a_partition_named_twice(bootstrap: str, topic: str) -> None:
+    with connect(bootstrap) as connection:
+        produce_one(connection, topic, batches.pack([b"v"] * 10))
+        partition = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
+        asked = [{"topic": topic, "partitions": [partition, partition]}, {"topic": topic, "partitions": [partition]}]
+        reply = connection.call("offset_for_leader_epoch", 4, replica_id=-1, topics=asked)
+        answers = [answer for answered in reply.topics for answer in answered.partitions]
+        assert [(answer.error_code, answer.end_offset) for answer in answers] == [(ErrorCode.none, 10)] * 3

@@ -181,3 +181,36 @@ def test_a_timestamp_far_in_the_future_is_refused(bootstrap: str, topic: str) ->
     with connect(bootstrap) as connection:
         reply = produce_one(connection, topic, batches.pack([b"a"], timestamps=[4_000_000_000_000]))
         assert reply.error_code is ErrorCode.invalid_timestamp
+
+
+@pytest.mark.parametrize("version", [7, 8, 9, 12])
+def test_a_compacted_topic_names_the_records_without_a_key(bootstrap: str, make_topic: MakeTopic, version: int) -> None:
+    topic = make_topic(config={"cleanup.policy": "compact"})
+    with connect(bootstrap) as connection:
+        keys = [b"a", None, b"b", None]
+        answer = produce_one(connection, topic, batches.pack([b"v"] * 4, keys=keys), version=version)
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.invalid_record, -1)
+        if version >= 8:
+            text = f"Compacted topic cannot accept message without key in topic partition {topic}-0"
+            errors = [(error.batch_index, error.batch_index_error_message) for error in answer.record_errors]
+            assert errors == [(1, text), (3, text)]
+            shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index in (1, 3))
+            assert answer.error_message == (
+                "One or more records have been rejected due to 2 record errors in total, and only showing the first"
+                f" three errors at most: [{shown}]"
+            )
+
+
+def test_timestamps_out_of_range_are_named(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic(config={"message.timestamp.after.max.ms": "1000"})
+    late = 4_000_000_000_000
+    with connect(bootstrap) as connection:
+        sent = batches.pack([b"v"] * 3, timestamps=[late, 1_700_000_000_000, late + 1])
+        answer = produce_one(connection, topic, sent)
+        assert answer.error_code is ErrorCode.invalid_timestamp
+        assert answer.error_message == "One or more records have been rejected due to invalid timestamp"
+        assert [error.batch_index for error in answer.record_errors] == [0, 2]
+        [first, second] = [error.batch_index_error_message for error in answer.record_errors]
+        assert first.startswith(f"Timestamp {late} of message with offset 0 is out of range. The timestamp should be ")
+        assert second.startswith(f"Timestamp {late + 1} of message with offset 2 is out of range.")
+        assert produce_one(connection, topic, batches.pack([b"v"])).base_offset == 0

@@ -128,7 +128,7 @@ async def test_a_record_that_nobody_understands_does_not_cost_the_others(
     control = build_batch([NewRecord(b"\x00\x00\x00\x01", b"\x00" * 6)], control=True)
     broker.journal.log.append(memoryview(control), read_header(control), 0)
     garbage = [NewRecord(b"", b""), NewRecord(b"\x00\x01\x00", b"?"), NewRecord(b"\x00\x63", b"of a later release")]
-    broker.journal.append(memoryview(build_batch(garbage)))
+    broker.journal.append(memoryview(build_batch(garbage)), inspected=True)
     await broker.commit({1: 6})
     broker = await machine.restart(broker)
     assert broker.committed() == {"clicks-0": 5, "clicks-1": 6}

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ottla.env.background import Threads
+from ottla.env.background import Pauses, Threads
 from tests.server.worlds import asynchronous
 
 
@@ -45,3 +45,29 @@ async def test_closing_waits_for_what_has_begun() -> None:
     threads.close()
     assert done.is_set()
     await future
+
+
+@asynchronous
+async def test_closing_can_drop_what_has_not_begun() -> None:
+    threads, begun, done = Threads(1, drop_queued=True), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        done.wait(10)
+
+    first, second = threads.run(work), threads.run(work)
+    assert begun.wait(10)
+    threading.Timer(0.05, done.set).start()
+    threads.close()
+    await asyncio.wait([first, second])
+    assert not first.cancelled()
+    assert second.cancelled()
+
+
+def test_a_thread_that_computes_sleeps_as_long_as_it_worked() -> None:
+    now, slept = [0.0], list[float]()
+    pauses = Pauses(lambda: now[0], slept.append)
+    for _ in range(100):
+        now[0] += 0.0006
+        pauses()
+    assert slept == pytest.approx([0.0012] * 50)

@@ -7,6 +7,7 @@ from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, whole_entries
 from ottla.log.scan import DamagedBatch
 from ottla.log.segment import Segment
 from ottla.log.storage import OpenFiles, Storage
+from ottla.log.timestamp_search import TimestampOffset, finish
 from ottla.log.trash import Trash
 from tests.log.fault_disk import FaultDisk
 from tests.log.world import NOW_MS, StillClock, batch
@@ -204,7 +205,10 @@ def test_records_without_a_timestamp_are_as_old_as_the_file() -> None:
 def test_times_are_found() -> None:
     world = World()
     world.append(10, 30, 20, 40, 25, 60)
-    find = world.segment.first_at_or_after
+
+    def find(timestamp: int, start_offset: int) -> TimestampOffset | None:
+        return finish(world.segment.search_timestamp(timestamp, start_offset))
+
     assert [find(NOW_MS + at, 1000) for at in (0, 10, 15, 31, 41)] == [
         (1000, NOW_MS + 10, -1),
         (1000, NOW_MS + 10, -1),
@@ -214,7 +218,9 @@ def test_times_are_found() -> None:
     ]
     assert find(NOW_MS + 61, 1000) is None
     assert find(NOW_MS + 10, 1002) == (1002, NOW_MS + 20, -1)
-    assert world.segment.max_timestamp_record() == (1005, NOW_MS + 60, -1)
+    search = world.segment.search_max_timestamp()
+    assert search is not None
+    assert finish(search) == (1005, NOW_MS + 60, -1)
 
 
 def test_full_indexes_are_reported() -> None:

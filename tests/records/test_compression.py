@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.errors import ErrorCode
-from ottla.records.compression import compress, decompress
+from ottla.records.compression import compress, decompress, decompress_view
 from ottla.records.format import Codec
 from ottla.records.invalid import InvalidBatch
 
@@ -144,3 +144,13 @@ def test_garbage_is_refused_or_read_but_never_crashes(codec: Codec, garbage: byt
         code = ErrorCode.NONE
     assert size <= MEGABYTE
     assert code in (ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_large_data_as_a_view(codec: Codec) -> None:
+    """Data of several megabytes is neither copied nor zeroed: it comes and goes as a view."""
+    original = b"".join(b"%09d" % number for number in range(400_000))
+    compressed = compress(codec, memoryview(original))
+    view = decompress_view(codec, compressed)
+    assert view == original
+    assert decompress(codec, compress(codec, view)) == original

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ottla.errors import ErrorCode
 from ottla.records.builder import NewRecord, build_batch
-from ottla.records.compression import compress
+from ottla.records.compression import DEFAULT_LIMIT, MAX_EXPANSION, compress
 from ottla.records.format import Codec
 from ottla.records.header import read_header
 from ottla.records.invalid import InvalidBatch
@@ -141,6 +141,45 @@ def test_the_most_records_that_can_fit_do() -> None:
     assert len(batch) == 61 + 64 * 7
     assert validate_batch(memoryview(batch)).record_count == 64
     assert refusal(patched(patched(batch, 57, ">i", 65), 23, ">i", 64)) is ErrorCode.INVALID_RECORD
+
+
+COMPRESSED = [codec for codec in Codec if codec is not Codec.NONE]
+
+
+def claiming(batch: bytes | bytearray, count: int) -> bytearray:
+    """The batch with another record count, which its last offset delta agrees with."""
+    return patched(patched(batch, 57, ">i", count), 23, ">i", count - 1)
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_a_compressed_batch_cannot_claim_more_records_than_its_codec_can_expand_to(codec: Codec) -> None:
+    batch = build_batch([NewRecord(None, None)], codec=codec)
+    most = (len(batch) - 61) * MAX_EXPANSION[codec] // 7
+    assert validate_batch(memoryview(claiming(batch, most))).record_count == most
+    assert refusal(claiming(batch, most + 1)) is ErrorCode.INVALID_RECORD
+    assert refusal(claiming(batch, 2**31 - 1)) is ErrorCode.INVALID_RECORD
+
+
+def test_a_large_compressed_batch_cannot_claim_more_records_than_may_be_decompressed() -> None:
+    batch = with_payload(build_batch([NewRecord(None, None)], codec=Codec.ZSTD), bytes(1_000_000))
+    most = DEFAULT_LIMIT // 7
+    assert validate_batch(memoryview(claiming(batch, most))).record_count == most
+    assert refusal(claiming(batch, most + 1)) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+@pytest.mark.parametrize("count", [1, 100, 50_000])
+def test_records_that_compress_well_are_good(codec: Codec, count: int) -> None:
+    for record in (NewRecord(None, None), NewRecord(b"k", bytes(1000))):
+        batch = build_batch([record] * count, codec=codec)
+        assert validate_batch(memoryview(batch)).record_count == count
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_no_codec_expands_further_than_the_bound_says(codec: Codec) -> None:
+    """Zeros are what every codec compresses best."""
+    data = bytes(16 << 20)
+    assert len(compress(codec, data)) * MAX_EXPANSION[codec] >= len(data)
 
 
 def deep_refusal(batch: bytearray, *, compacted: bool = False, limit: int = 10_000) -> ErrorCode:

@@ -31,7 +31,7 @@ LOOK = 15.0
 
 def put(house: Host, partition: Partition, key: bytes, *values: bytes) -> None:
     for value in values:
-        partition.append(batch(value, key=key, timestamp=house.clock.time_ms()))
+        partition.append(batch(value, key=key, timestamp=house.clock.time_ms()), inspected=True)
 
 
 async def look(house: House, times: int = 2) -> None:

@@ -93,7 +93,7 @@ async def test_each_topic_has_its_own_retention(tmp_path: Path) -> None:
         }.items()
     }
     for partition in topics.values():
-        partition.append(batch(b"v", key=b"k", timestamp=NOW_MS))
+        partition.append(batch(b"v", key=b"k", timestamp=NOW_MS), inspected=True)
     await house.pass_time(30 * DAY)
     starts = {name: partition.log.log_start_offset for name, partition in topics.items()}
     assert starts == {"hour": 1, "forever": 0, "compacted": 0, "both": 1}

@@ -1,18 +1,23 @@
 """A topic's settings, applied to what producers send before it is appended."""
 
 import struct
+import tracemalloc
+from collections.abc import Sequence
 
 import pytest
 
-from ottla.errors import ErrorCode
+from ottla.errors import ErrorCode, KafkaError
 from ottla.records.builder import NewRecord, build_batch, seal
+from ottla.records.compression import compress
 from ottla.records.format import MAX_TIMESTAMP_AT, Codec
 from ottla.records.header import BatchHeader
 from ottla.records.reader import read_records
-from ottla.replication.intake import prepare
+from ottla.records.validate import MAX_RECORD_ERRORS
+from ottla.records.varint import encode_varint
+from ottla.replication.intake import InspectionNeeded, inspect, prepare
 from tests.manual_clock import NOW_MS
-from tests.records.samples import patched
-from tests.replication.world import batch, expect, settings
+from tests.records.samples import patched, with_payload
+from tests.replication.world import CLICKS, batch, expect, settings
 
 HOUR_MS = 3_600_000
 NOISE = bytes(i * i * 7919 % 251 for i in range(2000))
@@ -21,7 +26,11 @@ NOISE = bytes(i * i * 7919 % 251 for i in range(2000))
 
 def taken(sent: memoryview, **overrides: str) -> tuple[memoryview, BatchHeader]:
     """What a topic with these settings (`_` for `.`) makes of a batch, checked as a consumer would."""
-    stored, header = prepare(sent, settings({key.replace("_", "."): text for key, text in overrides.items()}), NOW_MS)
+    config = settings({key.replace("_", "."): text for key, text in overrides.items()})
+    try:
+        stored, header = prepare(sent, config, NOW_MS)
+    except InspectionNeeded:
+        stored, header = prepare(inspect(sent, config, NOW_MS, CLICKS), config, NOW_MS, inspected=True)
     assert header.size == len(stored)
     copy = bytearray(stored)
     assert seal(copy) == header.crc == int.from_bytes(stored[17:21], "big"), "the checksum must fit the stored bytes"
@@ -182,6 +191,109 @@ def test_a_compacted_topic_wants_keys(policy: str, codec: Codec) -> None:
 
 def test_other_topics_do_without_keys() -> None:
     taken(batch(b"a"), cleanup_policy="delete")
+
+
+# Opening a batch
+
+
+def keyed(*keys: bytes | None, timestamps: Sequence[int] | None = None, codec: Codec = Codec.NONE) -> memoryview:
+    times = timestamps or [NOW_MS] * len(keys)
+    records = [NewRecord(key, b"v", (), time) for key, time in zip(keys, times, strict=True)]
+    return memoryview(build_batch(records, codec=codec))
+
+
+@pytest.mark.parametrize(
+    ("sent", "overrides"),
+    [
+        pytest.param(keyed(b"k"), {"cleanup.policy": "compact"}, id="compacted"),
+        pytest.param(keyed(b"k"), {"compression.type": "zstd"}, id="other codec"),
+        pytest.param(memoryview(patched(bytes(keyed(b"k")), MAX_TIMESTAMP_AT, ">q", -1)), {}, id="no max timestamp"),
+        pytest.param(keyed(b"k", timestamps=[NOW_MS + 2 * HOUR_MS]), {}, id="in the future"),
+        pytest.param(keyed(b"k"), {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime"}, id="both"),
+    ],
+)
+def test_a_batch_is_not_opened_on_the_event_loop(sent: memoryview, overrides: dict[str, str]) -> None:
+    before = bytes(sent)
+    with pytest.raises(InspectionNeeded):
+        prepare(sent, settings(overrides), NOW_MS)
+    assert bytes(sent) == before
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {},
+        {"message.timestamp.type": "LogAppendTime"},
+        {"compression.type": "uncompressed"},
+        {"max.message.bytes": "10000"},
+    ],
+)
+def test_other_batches_need_not_be_opened(overrides: dict[str, str]) -> None:
+    prepare(keyed(None), settings(overrides), NOW_MS)
+
+
+def test_a_batch_that_is_too_large_is_refused_before_it_is_opened() -> None:
+    with expect(ErrorCode.MESSAGE_TOO_LARGE):
+        prepare(keyed(b"k" * 1000), settings({"cleanup.policy": "compact", "max.message.bytes": "1000"}), NOW_MS)
+
+
+def rejection(sent: memoryview, **overrides: str) -> KafkaError:
+    with pytest.raises(KafkaError) as refused:
+        taken(sent, **overrides)
+    return refused.value
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_every_record_without_a_key_is_named(codec: Codec) -> None:
+    """Apache Kafka 4.3.1 answers with these words (KIP-467)."""
+    error = rejection(keyed(b"a", None, b"b", None, codec=codec), cleanup_policy="compact")
+    text = "Compacted topic cannot accept message without key in topic partition clicks-0"
+    assert error.code is ErrorCode.INVALID_RECORD
+    assert error.record_errors == [(1, text), (3, text)]
+    assert error.message == (
+        "One or more records have been rejected due to 2 record errors in total, and only showing the first three"
+        f" errors at most: [RecordError(batchIndex=1, message='{text}'), RecordError(batchIndex=3, message='{text}')]"
+    )
+
+
+def test_only_so_many_records_are_named() -> None:
+    error = rejection(keyed(*[None] * 5000), cleanup_policy="compact")
+    assert [index for index, _ in error.record_errors] == list(range(MAX_RECORD_ERRORS))
+    assert error.message is not None
+    assert "due to 5000 record errors in total" in error.message
+
+
+def test_every_record_with_a_bad_timestamp_is_named() -> None:
+    late = NOW_MS + 2 * HOUR_MS
+    error = rejection(keyed(b"a", b"b", b"c", timestamps=[late, NOW_MS, late + 1]), cleanup_policy="compact")
+    assert error.code is ErrorCode.INVALID_TIMESTAMP
+    assert error.message == "One or more records have been rejected due to invalid timestamp"
+    assert [index for index, _ in error.record_errors] == [0, 2]
+    assert error.record_errors[1][1].startswith(
+        f"Timestamp {late + 1} of message with offset 2 is out of range. The timestamp should be within ["
+    )
+
+
+def test_a_maximum_timestamp_that_no_record_has_is_corrected() -> None:
+    """Kafka does not believe the header either."""
+    sent = patched(bytes(keyed(b"a", b"b")), MAX_TIMESTAMP_AT, ">q", NOW_MS + 2 * HOUR_MS)
+    _, header = taken(memoryview(sent))
+    assert header.max_timestamp == NOW_MS
+
+
+def test_headers_are_checked_without_being_kept() -> None:
+    """A record with millions of headers compresses to a few bytes; as objects they would take gigabytes."""
+    count = 200_000
+    headers = encode_varint(count) + b"\x00\x01" * count
+    body = b"\x00\x00\x00" + encode_varint(1) + b"k" + encode_varint(-1) + headers
+    empty = build_batch([NewRecord(b"k", None, (), NOW_MS)], codec=Codec.ZSTD)
+    sent = with_payload(empty, compress(Codec.ZSTD, encode_varint(len(body)) + body))
+    assert len(sent) < 1000
+    tracemalloc.start()
+    taken(memoryview(sent), cleanup_policy="compact")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5 * len(body)
 
 
 # What is wrong whatever the topic says

@@ -13,6 +13,7 @@ from ottla.wire.api import API_VERSIONS, METADATA
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.api.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.api.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ottla.wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.api.describe_configs import (
     DescribeConfigsRequest,
@@ -21,7 +22,10 @@ from ottla.wire.api.describe_configs import (
 )
 from ottla.wire.api.describe_groups import DescribeGroupsRequest
 from ottla.wire.api.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from ottla.wire.api.describe_producers import DescribeProducersRequest
+from ottla.wire.api.describe_producers import TopicRequest as DescribeProducersTopic
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.api.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -186,7 +190,10 @@ BAD_RECORDS: dict[str, tuple[bytes | None, ErrorCode]] = {
     "unknown codec": (bytes(patched(GOOD, 21, ">h", 5)), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
     "control batch": (bytes(patched(GOOD, 21, ">h", 0x20)), ErrorCode.INVALID_RECORD),
     "base offset 7": (bytes(patched(GOOD, 0, ">q", 7)), ErrorCode.INVALID_RECORD),
-    "from the year 2 million": (bytes(patched(GOOD, 35, ">q", 2**56)), ErrorCode.INVALID_TIMESTAMP),
+    "from the year 2 million": (
+        bytes(patched(patched(GOOD, 27, ">q", 2**56), 35, ">q", 2**56)),
+        ErrorCode.INVALID_TIMESTAMP,
+    ),
     "too large": (batch(bytes(1_100_000)), ErrorCode.MESSAGE_TOO_LARGE),
 }
 
@@ -320,18 +327,23 @@ def test_more_partitions_than_a_request_may_create(target: Target) -> None:
         assert not any((topic.name or "").startswith("wide-") for topic in described.topics)
 
 
+MANY = 20_000
+
 REPEATED: list[tuple[Request, int]] = [
-    (MetadataRequest(topics=[MetadataRequestTopic(name="stored")] * 50_000), 9),
+    (MetadataRequest(topics=[MetadataRequestTopic(name="stored")] * MANY), 9),
     (
         DescribeConfigsRequest(
-            resources=[DescribeConfigsResource(resource_type=2, resource_name="stored", configuration_keys=None)]
-            * 50_000
+            resources=[DescribeConfigsResource(resource_type=2, resource_name="stored", configuration_keys=None)] * MANY
         ),
         4,
     ),
-    (FindCoordinatorRequest(coordinator_keys=["g"] * 50_000), 4),
-    (DescribeTopicPartitionsRequest(topics=[TopicRequest(name="stored")] * 50_000, response_partition_limit=2000), 0),
-    (DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="stored", partitions=[0])] * 50_000), 4),
+    (FindCoordinatorRequest(coordinator_keys=["g"] * MANY), 4),
+    (DescribeTopicPartitionsRequest(topics=[TopicRequest(name="stored")] * MANY, response_partition_limit=2000), 0),
+    (DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="stored", partitions=[0])] * MANY), 4),
+    (DescribeProducersRequest(topics=[DescribeProducersTopic(name="stored", partition_indexes=[0] * MANY)]), 0),
+    (DescribeTransactionsRequest(transactional_ids=["t"] * MANY), 0),
+    (ListOffsetsRequest(topics=[ListOffsetsTopic(name="stored", partitions=[ListOffsetsPartition()] * MANY)]), 7),
+    (DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="stored", partitions=[DeleteRecordsPartition()] * MANY)]), 2),
 ]
 
 
@@ -346,8 +358,8 @@ def test_what_is_asked_many_times_is_answered_once(request_: Request, version: i
 @pytest.mark.parametrize(
     "request_, version",
     [
-        (DescribeGroupsRequest(groups=["g"] * 50_000), 5),
-        (OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)] * 50_000), 9),
+        (DescribeGroupsRequest(groups=["g"] * MANY), 5),
+        (OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)] * MANY), 9),
     ],
     ids=lambda value: getattr(type(value), "__name__", ""),
 )

@@ -248,8 +248,8 @@ class Running(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def running(directory: Path, settings: Mapping[str, str] | None = None) -> AsyncIterator[Running]:
-    """A broker without sockets, whose time stands still."""
+async def running(directory: Path, settings: Mapping[str, str] | None = None, **world: Any) -> AsyncIterator[Running]:
+    """A broker without sockets, whose time stands still. `world` has other parts of `World`."""
     network, clock = MemoryNetwork(), ManualClock()
     config = BrokerConfig(
         {
@@ -260,7 +260,7 @@ async def running(directory: Path, settings: Mapping[str, str] | None = None) ->
             **(settings or {}),
         }
     )
-    server = _ObservedServer(config, World(clock=clock, network=network))
+    server = _ObservedServer(config, World(clock=clock, network=network, **world))
     await server.start()
     try:
         yield Running(server.broker, network, clock)

@@ -12,12 +12,18 @@ from hypothesis import strategies as st
 
 from ottla.wire import DecodeError, EncodeError, codec, reference
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest
+from ottla.wire.api.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData, ReplicaState
 from ottla.wire.api.heartbeat import HeartbeatRequest
-from ottla.wire.api.metadata import MetadataRequest
+from ottla.wire.api.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from ottla.wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.wire.decoding import Memo, new_memo
-from ottla.wire.primitives import MAX_ELEMENTS
+from ottla.wire.primitives import INTEGERS_PER_ELEMENT, MAX_ELEMENTS, MAX_REQUEST_ELEMENTS, write_varint
 from ottla.wire.schema import Message, Struct
 from tests.wire.messages import MESSAGE_VERSIONS, message_id, structs
 
@@ -239,13 +245,35 @@ def test_file_slices_stay_what_they_are(version: int) -> None:
 @pytest.mark.parametrize("decoder", [codec.decode, reference.decode])
 def test_a_message_of_countless_small_parts_is_refused(decoder: Any) -> None:
     """Three bytes for an empty topic would become hundreds in memory, in a frame of up to 100 MB."""
-    topics = MAX_ELEMENTS + 1
-    count = bytearray()
-    rest = topics + 1
-    while rest > 127:
-        count.append(rest & 127 | 128)
-        rest >>= 7
-    count.append(rest)
-    body = b"\0" + b"\0\1" + bytes(4) + bytes(count) + b"\1\1\0" * topics + b"\0"
+    topics = MAX_REQUEST_ELEMENTS + 1
+    body = b"\0" + b"\0\1" + bytes(4) + write_varint(topics + 1) + b"\1\1\0" * topics + b"\0"
     with pytest.raises(DecodeError, match="elements"):
         decoder(ProduceRequest, body, 9)
+
+
+@pytest.mark.parametrize("decoder", [codec.decode, reference.decode])
+def test_integers_count_as_elements_of_a_request(decoder: Any) -> None:
+    """Each one may ask for an answer of its own: four bytes that become a list of producers."""
+
+    def request(partitions: int) -> bytes:
+        topics = [TopicRequest(name=name, partition_indexes=[0] * partitions) for name in "ab"]
+        return codec.encode(DescribeProducersRequest(topics=topics), 0)
+
+    most = MAX_REQUEST_ELEMENTS // 2 - 1
+    decoder(DescribeProducersRequest, request(most), 0)
+    with pytest.raises(DecodeError, match="elements"):
+        decoder(DescribeProducersRequest, request(most + 1), 0)
+
+
+@pytest.mark.parametrize("decoder", [codec.decode, reference.decode])
+def test_integers_count_less_in_a_response(decoder: Any) -> None:
+    """The metadata of a large cluster has ten integers for each partition."""
+
+    def response(replicas: int) -> bytes:
+        partition = MetadataResponsePartition(replica_nodes=[0] * replicas)
+        return codec.encode(MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=[partition])]), 9)
+
+    most = (MAX_ELEMENTS - 2) * INTEGERS_PER_ELEMENT
+    decoder(MetadataResponse, response(most), 9)
+    with pytest.raises(DecodeError, match="elements"):
+        decoder(MetadataResponse, response(most + INTEGERS_PER_ELEMENT), 9)

@@ -75,7 +75,7 @@ class PartitionJournal(Generic[RecordT]):
         )
 
     def _append(self, batch: bytes | bytearray, admission: Admission | None) -> asyncio.Future[None] | None:
-        return self._partition.append(memoryview(batch), admission).wait
+        return self._partition.append(memoryview(batch), admission, inspected=True).wait
 
 
 def decode_batch(

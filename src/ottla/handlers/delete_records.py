@@ -1,6 +1,7 @@
 """DeleteRecords (21), versions 0-2: move the start of a partition's log forward; -1 means to the high watermark.
 
-As in Kafka, not for a topic that is only compacted, nor for those of the broker itself.
+As in Kafka, topics that are only compacted and internal topics are refused. Of a partition that is named twice, the
+last offset counts.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.distinct import distinct
+from ottla.handlers.yielding import yielding
 from ottla.model import INTERNAL_TOPICS
 from ottla.wire.api.delete_records import (
     DeleteRecordsPartition,
@@ -18,18 +21,18 @@ from ottla.wire.api.delete_records import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker, Context
 
 
-def handle(broker: Broker, context: Context, request: DeleteRecordsRequest) -> Reply:
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name, partitions=[_delete(broker, topic.name, wanted) for wanted in topic.partitions]
-            )
-            for topic in request.topics
-        ]
+async def handle(broker: Broker, context: Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    named = distinct(
+        (topic.name, wanted.partition_index, wanted) for topic in request.topics for wanted in topic.partitions
     )
+    topics = {name: DeleteRecordsTopicResult(name=name) for name in named.topics}
+    each = ((name, wanted) for name, partitions in named.topics.items() for wanted in partitions.values())
+    async for name, wanted in yielding(broker.clock, each):
+        topics[name].partitions.append(_delete(broker, name, wanted))
+    return DeleteRecordsResponse(topics=list(topics.values()))
 
 
 def _delete(broker: Broker, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:

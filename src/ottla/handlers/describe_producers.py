@@ -1,11 +1,17 @@
-"""DescribeProducers (61), version 0: who writes to a partition, and since which offset in a transaction (KIP-664)."""
+"""DescribeProducers (61), version 0: the active producers of partitions and the start of their transactions (KIP-664).
+
+Kafka answers a partition as often as the request names it. Here it is answered once: a partition can have thousands of
+producers, and four bytes are enough to name it again.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ottla.cluster.topic_names import check_topic_name
-from ottla.errors import KafkaError
+from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.distinct import distinct
+from ottla.handlers.yielding import yielding
 from ottla.wire.api.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -15,25 +21,33 @@ from ottla.wire.api.describe_producers import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker, Context
+
+MAX_PRODUCERS = 50_000
+"""Producers in one reply, unless a single partition has more: some 2 MB on the wire and 20 MB in memory."""
 
 
-def handle(broker: Broker, context: Context, request: DescribeProducersRequest) -> Reply:
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes],
-            )
-            for topic in request.topics
-        ]
-    )
+async def handle(broker: Broker, context: Context, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    named = distinct((topic.name, index, index) for topic in request.topics for index in topic.partition_indexes)
+    topics = {name: TopicResponse(name=name) for name in named.topics}
+    room = MAX_PRODUCERS
+    each = ((name, index) for name, partitions in named.topics.items() for index in partitions)
+    async for name, index in yielding(broker.clock, each):
+        answer = _describe(broker, name, index, room)
+        room -= len(answer.active_producers)
+        topics[name].partitions.append(answer)
+    return DescribeProducersResponse(topics=list(topics.values()))
 
 
-def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+def _describe(broker: Broker, topic: str, index: int, room: int) -> PartitionResponse:
     try:
         check_topic_name(topic)
         partition = broker.replicas.leader_of(topic, index)
+        if len(partition.log.producers) > room and room < MAX_PRODUCERS:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"the reply would have more than {MAX_PRODUCERS} producers; ask for fewer partitions at once",
+            )
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
     return PartitionResponse(

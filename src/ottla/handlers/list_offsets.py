@@ -2,8 +2,9 @@
 
 Version 4 brings leader epochs, 7 the largest timestamp (-3), 8 and 9 local and tiered offsets (without tiered storage
 the local log is the whole log, and nothing is tiered), 11 the earliest offset waiting for upload (there is none).
-Only the leader answers. Just elected, it may not know yet up to where records are committed; from version 5 on it can
-say so (KIP-207).
+Only the leader answers. A leader that was just elected may not know yet which records are committed; from version 5 on
+it answers OFFSET_NOT_AVAILABLE then (KIP-207). A partition that is named twice is answered once, with INVALID_REQUEST.
+To find a timestamp, batches have to be opened; that happens in a thread.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.distinct import distinct
+from ottla.handlers.yielding import yielding
 from ottla.model import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
@@ -24,6 +27,7 @@ from ottla.model import (
     NO_TIMESTAMP,
     READ_COMMITTED,
 )
+from ottla.replication.timestamp_lookup import find_timestamp, lookup_deadline
 from ottla.wire.api.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -33,7 +37,7 @@ from ottla.wire.api.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker, Context
     from ottla.replication.partition import Partition
 
 _SINCE_VERSION = {
@@ -50,22 +54,36 @@ _NEVER = 0x7FFF
 _OFFSET_NOT_AVAILABLE_SINCE = 5
 
 
-def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> Reply:
+async def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    topics, repeated = distinct(
+        (topic.name, wanted.partition_index, wanted) for topic in request.topics for wanted in topic.partitions
+    )
+    answers: dict[str, list[ListOffsetsPartitionResponse]] = {name: [] for name in topics}
+    each = ((name, wanted) for name, partitions in topics.items() for wanted in partitions.values())
+    deadline = lookup_deadline()
+    async for name, wanted in yielding(broker.clock, each):
+        if (name, wanted.partition_index) in repeated:
+            answer = _refusal(wanted, ErrorCode.INVALID_REQUEST)
+        else:
+            answer = await _answer(broker, context, request, name, wanted, deadline)
+        answers[name].append(answer)
     return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[_answer(broker, context, request, topic.name, wanted) for wanted in topic.partitions],
-            )
-            for topic in request.topics
-        ]
+        topics=[ListOffsetsTopicResponse(name=name, partitions=partitions) for name, partitions in answers.items()]
     )
 
 
-def _answer(
-    broker: Broker, context: Context, request: ListOffsetsRequest, topic: str, wanted: ListOffsetsPartition
+def _refusal(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=code)
+
+
+async def _answer(
+    broker: Broker,
+    context: Context,
+    request: ListOffsetsRequest,
+    topic: str,
+    wanted: ListOffsetsPartition,
+    deadline: float,
 ) -> ListOffsetsPartitionResponse:
-    answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     try:
         if request.isolation_level not in ISOLATION_LEVELS:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -73,29 +91,33 @@ def _answer(
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         partition = broker.replicas.leader_of(topic, wanted.partition_index)
         partition.check_leader_epoch(wanted.current_leader_epoch)
-        answer.offset, answer.timestamp, answer.leader_epoch = _find(partition, wanted.timestamp, request)
+        offset, timestamp, leader_epoch = await _find(partition, wanted.timestamp, request, deadline)
     except KafkaError as error:
-        answer.error_code = error.code
         if error.code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < _OFFSET_NOT_AVAILABLE_SINCE:
-            answer.error_code = ErrorCode.LEADER_NOT_AVAILABLE
-    return answer
+            return _refusal(wanted, ErrorCode.LEADER_NOT_AVAILABLE)
+        return _refusal(wanted, error.code)
+    return ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index, offset=offset, timestamp=timestamp, leader_epoch=leader_epoch
+    )
 
 
-def _find(partition: Partition, timestamp: int, request: ListOffsetsRequest) -> tuple[int, int, int]:
+async def _find(
+    partition: Partition, timestamp: int, request: ListOffsetsRequest, deadline: float
+) -> tuple[int, int, int]:
+    """Offset, timestamp and leader epoch. Raises KafkaError."""
     log = partition.log
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         return log.log_start_offset, NO_TIMESTAMP, log.epochs.epoch_at(log.log_start_offset)
     if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
         return NO_OFFSET, NO_TIMESTAMP, NO_LEADER_EPOCH
+    found = None if timestamp == LATEST_TIMESTAMP else await find_timestamp(partition, timestamp, deadline)
     from_follower = request.replica_id >= 0
     end = _end(partition, request.isolation_level, from_follower)
-    if timestamp != LATEST_TIMESTAMP:
-        found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-        if found is not None and found.offset < end:
-            return found.offset, found.timestamp, log.epochs.epoch_at(found.offset)
+    if found is not None and found.offset < end:
+        return found.offset, found.timestamp, partition.log.epochs.epoch_at(found.offset)
     if not partition.knows_committed and not from_follower:
-        # A new leader learns only from its followers how much is committed. Until it knows that of all that was there
-        # when it began to lead, an answer could be before one that the leader of before has given (KIP-207).
+        # A new leader learns from its followers how much is committed. Until it knows that for all records that were
+        # there when it was elected, its answer could be below an answer of the previous leader (KIP-207).
         raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"the end of {partition} is not known yet")
     if timestamp == LATEST_TIMESTAMP:
         return end, NO_TIMESTAMP, partition.leader_epoch
@@ -103,7 +125,7 @@ def _find(partition: Partition, timestamp: int, request: ListOffsetsRequest) -> 
 
 
 def _end(partition: Partition, isolation_level: int, from_follower: bool) -> int:
-    """Up to where the asker may read."""
+    """The offset before which the client, or the follower, may read."""
     if from_follower:
         return partition.log.end_offset
     return partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark

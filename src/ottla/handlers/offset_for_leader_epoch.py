@@ -1,10 +1,14 @@
-"""OffsetForLeaderEpoch (23), versions 2-4: where an epoch ended, so that a client notices a truncation."""
+"""OffsetForLeaderEpoch (23), versions 2-4: the end offset of a leader epoch, so that a client detects a truncation.
+
+As in Kafka, a partition that is named twice is answered twice: the answer is not longer than the question.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ottla.errors import KafkaError
+from ottla.handlers.yielding import yielding
 from ottla.wire.api.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -14,18 +18,17 @@ from ottla.wire.api.offset_for_leader_epoch import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker, Context
 
 
-def handle(broker: Broker, context: Context, request: OffsetForLeaderEpochRequest) -> Reply:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[_answer(broker, topic.topic, wanted) for wanted in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
+async def handle(
+    broker: Broker, context: Context, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    topics = [(topic, OffsetForLeaderTopicResult(topic=topic.topic)) for topic in request.topics]
+    each = ((result, wanted) for topic, result in topics for wanted in topic.partitions)
+    async for result, wanted in yielding(broker.clock, each):
+        result.partitions.append(_answer(broker, result.topic, wanted))
+    return OffsetForLeaderEpochResponse(topics=[result for _, result in topics])
 
 
 def _answer(broker: Broker, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -9,7 +9,7 @@ as Kafka does.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ottla.coordinator.verification import Verification, transactional_header
@@ -18,6 +18,7 @@ from ottla.handlers.exchange import CloseConnectionError, PendingReply
 from ottla.handlers.leader_hints import NO_LEADER, LeaderHints
 from ottla.model import INTERNAL_TOPICS, TopicId, TopicPartition
 from ottla.records.format import ATTRIBUTES_AT, HEADER_SIZE, TRANSACTIONAL_FLAG
+from ottla.replication.intake import InspectionNeeded
 from ottla.wire.api.produce import ProduceResponse
 
 if TYPE_CHECKING:
@@ -102,16 +103,19 @@ def _kept(topics: list[TopicBatches]) -> list[TopicBatches]:
 
 async def _append_when_verified(
     appends: _Appends, topics: list[TopicBatches], verification: Verification
-) -> list[Part] | None:
+) -> list[Part]:
     """The next request of the connection waits meanwhile: its batches must not overtake these."""
     await verification.finish()
-    reply = appends.append(topics, verification.verdict)
-    if not isinstance(reply, PendingReply):
-        return reply
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    reply.completion.add_done_callback(lambda _: done.set_result(None))
-    await done
-    return reply.encode(reply.completion)
+    return await _finished(appends.append(topics, verification.verdict))
+
+
+async def _finished(reply: list[Part] | PendingReply | Coroutine[None, None, list[Part]]) -> list[Part]:
+    if isinstance(reply, PendingReply):
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        reply.completion.add_done_callback(lambda _: done.set_result(None))
+        await done
+        return reply.encode(reply.completion)
+    return reply if isinstance(reply, list) else await reply
 
 
 class _Pending(NamedTuple):
@@ -122,10 +126,20 @@ class _Pending(NamedTuple):
     stored: asyncio.Future[None]
 
 
+class _Inspection(NamedTuple):
+    """A batch that has to be opened in a thread before it is appended, and where its answer will be."""
+
+    answers: list[Answer]
+    position: int
+    partition: TopicPartition
+    records: bytearray
+    admission: Admission | None
+
+
 class _Appends:
     """The appends of one request, and its reply."""
 
-    __slots__ = ("_acks", "_broker", "_exchange", "_pending", "_refused", "_responses", "_timeout")
+    __slots__ = ("_acks", "_broker", "_exchange", "_inspections", "_pending", "_refused", "_responses", "_timeout")
 
     def __init__(self, broker: Broker, exchange: Exchange, acks: int, timeout_ms: int) -> None:
         self._broker = broker
@@ -134,9 +148,12 @@ class _Appends:
         self._timeout = timeout_ms / 1000 if acks == ACKS_ALL else None
         self._responses: list[tuple[str, TopicId, list[Answer]]] = []
         self._pending: list[_Pending] = []
+        self._inspections: list[_Inspection] = []
         self._refused = False
 
-    def append(self, topics: list[TopicBatches], verdict: Verdict | None) -> list[Part] | PendingReply:
+    def append(
+        self, topics: list[TopicBatches], verdict: Verdict | None
+    ) -> list[Part] | PendingReply | Coroutine[None, None, list[Part]]:
         """Append what may be appended. The reply comes once it is stored."""
         by_id = self._exchange.api_version >= _TOPIC_IDS_SINCE
         for name, topic_id, batches in topics:
@@ -144,6 +161,9 @@ class _Appends:
             self._responses.append((name, topic_id, answers))
             topic = _topic_name(self._broker, self._exchange, name, topic_id) if by_id else name
             self._append_topic(topic, batches, verdict, answers)
+        return self._append_inspected() if self._inspections else self._reply()
+
+    def _reply(self) -> list[Part] | PendingReply:
         pending = self._pending
         if self._acks == 0:
             return self._no_reply()
@@ -159,26 +179,58 @@ class _Appends:
         verdict: Verdict | None,
         answers: list[Answer],
     ) -> None:
+        admission: Admission | None = None
         for index, records in batches:
             try:
                 if topic is None:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
                 if topic in INTERNAL_TOPICS and self._exchange.client_id != _ADMIN_CLIENT:
                     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker itself writes to {topic}")
-                admission = None if verdict is None else verdict(TopicPartition(topic, index))
-                if isinstance(admission, KafkaError):
-                    raise admission
+                if verdict is not None:
+                    decided = verdict(TopicPartition(topic, index))
+                    if isinstance(decided, KafkaError):
+                        raise decided
+                    admission = decided
                 if records is None:
                     raise KafkaError(ErrorCode.INVALID_RECORD, "a partition without records")
                 partition = self._broker.replicas.leader_of(topic, index)
-                base_offset, time, start, stored = partition.append(records, admission, self._timeout)
+                appended = partition.append(records, admission, self._timeout)
             except KafkaError as error:
                 self._refused = True
                 answers.append(_refused(index, error))
+            except InspectionNeeded:
+                assert topic is not None
+                assert records is not None
+                kept = bytearray(records)  # The records lie in a buffer that the next request is received into.
+                where = TopicPartition(topic, index)
+                self._inspections.append(_Inspection(answers, len(answers), where, kept, admission))
+                answers.append((index, 0, -1, -1, -1, (), None, NO_LEADER))
             else:
+                base_offset, time, start, stored = appended
                 if stored is not None:
                     self._pending.append(_Pending(answers, len(answers), stored))
                 answers.append((index, 0, base_offset, time, start, (), None, NO_LEADER))
+
+    async def _append_inspected(self) -> list[Part]:
+        """Open and append the batches one after the other, so that one request has at most one open batch in memory.
+
+        The next request of the connection waits meanwhile: its batches must not overtake these."""
+        leader_of = self._broker.replicas.leader_of
+        for answers, position, where, records, admission in self._inspections:
+            try:
+                partition = leader_of(*where)
+                batch = await partition.inspect(records)
+                if leader_of(*where) is not partition:
+                    raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} is another partition now")
+                base_offset, time, start, stored = partition.append(batch, admission, self._timeout, inspected=True)
+            except KafkaError as error:
+                self._refused = True
+                answers[position] = _refused(where.partition, error)
+            else:
+                if stored is not None:
+                    self._pending.append(_Pending(answers, position, stored))
+                answers[position] = (where.partition, 0, base_offset, time, start, (), None, NO_LEADER)
+        return await _finished(self._reply())
 
     def _no_reply(self) -> list[Part]:
         """acks=0: hang up if something failed. What is not stored yet is nobody's concern any more."""
@@ -242,4 +294,4 @@ class _AllDone:
 
 
 def _refused(index: int, error: KafkaError) -> Answer:
-    return index, error.code, -1, -1, -1, (), error.message, NO_LEADER
+    return index, error.code, -1, -1, -1, error.record_errors, error.message, NO_LEADER

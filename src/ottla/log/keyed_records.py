@@ -1,7 +1,7 @@
-"""The keys of a batch's records, and where each record lies: all that compaction has to know of most of them.
+"""The keys of a batch's records, and the position of each record: compaction needs no more of most records.
 
-Compaction looks at every record of a partition, so this is a loop without calls, and what it returns are lists, which
-are compared and put into a dictionary without another loop.
+Compaction reads every record of a partition, so the loop makes no calls in the usual case. It returns lists, which can
+be compared and put into a dictionary without another loop.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class KeyedRecords(NamedTuple):
     deltas: list[int]
     """Offset deltas."""
     bounds: list[int]
-    """Where in the payload each record begins, and at last where the last one ends."""
+    """The start of each record in the payload, and the end of the last record."""
     tombstones: list[int]
-    """Which of the records have no value."""
+    """Indexes of the records without a value."""
 
 
 def read_keys(batch: Buffer, header: BatchHeader) -> KeyedRecords:
@@ -54,7 +54,7 @@ def read_keys(batch: Buffer, header: BatchHeader) -> KeyedRecords:
             if (byte := payload[position]) < 0x80:
                 length, position = ONE_BYTE[byte], position + 1
             elif not byte & 1 and (second := payload[position + 1]) < 0x80:
-                # Two bytes and not negative: what most lengths are that have more than one.
+                # Most lengths of more than one byte have two bytes and are not negative.
                 length, position = (byte & 0x7F | second << 7) >> 1, position + 2
             else:
                 length, position = read_varint(payload, position)
@@ -94,7 +94,7 @@ def read_keys(batch: Buffer, header: BatchHeader) -> KeyedRecords:
 def rebuild(
     header: BatchHeader, records: KeyedRecords, kept: Sequence[int], delete_horizon_ms: int | None = None
 ) -> bytearray:
-    """The batch with only some of its records, which keep their bytes.
+    """The batch with only the `kept` records, whose bytes stay the same.
 
     Its offsets, its producer's sequence numbers and its codec stay as they were; the largest timestamp is that of the
     records that are left. A delete horizon takes the place of the base timestamp (KIP-534), and only then do the

@@ -1,7 +1,8 @@
 """One partition's log: a list of segments that is appended to at one end and let go of at the other.
 
-Everything here runs on the event loop, except `sync`. Offsets are half open: the log holds records from
-`log_start_offset` up to, not including, `end_offset`; all below `recovery_point` is known to be on disk.
+Everything here runs on the event loop, except `sync` and the steps of a search by timestamp. Offsets are half open: the
+log holds records from `log_start_offset` up to, not including, `end_offset`; all below `recovery_point` is known to be
+on disk.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ from ottla.records.invalid import InvalidBatch
 from ottla.records.rewrite import assign
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ottla.log.config import LogConfig
     from ottla.log.epochs import EpochStart, LeaderEpochs
     from ottla.log.producers import AppendedBatch, Producers
-    from ottla.log.segment import TimestampOffset
     from ottla.log.snapshot import Snapshots
     from ottla.log.storage import Storage
+    from ottla.log.timestamp_search import TimestampOffset, TimestampSearch
     from ottla.log.transaction_index import AbortedTransaction
     from ottla.log.verification import VerificationGuard
     from ottla.model import TopicPartition
@@ -392,12 +393,23 @@ class Log:
         return self._aborted.collect(fetch_offset, upper_bound_offset, self.log_start_offset)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record that is not older than a timestamp. Raises KafkaError where the log is damaged."""
-        return self._reading.offset_for_timestamp(timestamp, self.log_start_offset)
+        """The first record that is not older than a timestamp. Blocking. Raises KafkaError where the log is damaged."""
+        return self._reading.finish(self.search_timestamp(timestamp))
 
     def max_timestamp(self) -> TimestampOffset | None:
-        """The first record that carries the largest timestamp of the log (KIP-734). Raises KafkaError."""
-        return self._reading.max_timestamp()
+        """The first record that carries the largest timestamp of the log (KIP-734). Blocking. Raises KafkaError."""
+        return self._reading.finish(self.search_max_timestamp())
+
+    def search_timestamp(self, timestamp: int) -> Iterator[TimestampSearch]:
+        """The same as searches whose steps may run in a thread. The next search is asked for on the event loop."""
+        return self._reading.search_timestamp(timestamp, self.log_start_offset)
+
+    def search_max_timestamp(self) -> Iterator[TimestampSearch]:
+        return self._reading.search_max_timestamp()
+
+    def damaged(self, error: Exception) -> KafkaError:
+        """What a reader is answered when a search fails."""
+        return self._reading.damaged(error)
 
     def size(self) -> int:
         return sum(segment.size for segment in self._segments.all)

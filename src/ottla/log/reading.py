@@ -1,4 +1,4 @@
-"""Finding what a reader asks for: by offset, by timestamp, and without a search for one that goes on where it was."""
+"""Finding the batches of a read, by offset or by timestamp. A reader that goes on where it stopped needs no search."""
 
 from __future__ import annotations
 
@@ -7,22 +7,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.scan import DamagedBatch
+from ottla.log.timestamp_search import finish
 from ottla.model import NO_TIMESTAMP
 from ottla.records.invalid import InvalidBatch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ottla.env.disk import File
-    from ottla.log.segment import Segment, TimestampOffset
+    from ottla.log.segment import Segment
     from ottla.log.segments import Segments
+    from ottla.log.timestamp_search import TimestampOffset, TimestampSearch
 
 logger = logging.getLogger("ottla.log")
 
 _MAX_HINTS = 32
-"""Readers of one partition whose next position is remembered: its consumer groups and its followers."""
+"""Next positions of readers that are remembered, for the consumer groups and followers of one partition."""
 
 
 class LogRead(NamedTuple):
-    """Whole batches, as a slice of a file. Whoever holds the slice keeps the file open, even if its segment is deleted.
+    """Whole batches, as a slice of a file. The slice keeps the file open, even if the segment is deleted.
 
     Below the high watermark a log is never truncated, so the bytes of a slice that was limited by it never change.
     """
@@ -36,9 +40,10 @@ class LogRead(NamedTuple):
 
 
 class Reading:
-    """Looks into the segments, and remembers where reads ended: `_hints` leads from an offset to its position.
+    """Finds batches in the segments and remembers where reads ended: `_hints` maps an offset to its position.
 
-    Many readers may ask for the same, as those do who waited for it. Only the first one has it looked up.
+    Many readers may ask for the same offset, for example all long-polls that an append wakes. The batch is searched for
+    the first of them only.
     """
 
     __slots__ = ("_asked", "_found", "_hints", "_reported", "_segments")
@@ -48,11 +53,11 @@ class Reading:
         self._hints: dict[int, tuple[Segment, int]] | None = None
         self._asked: tuple[int, int, int, int] | None = None
         self._found: tuple[Segment, int, int, int]
-        """What was asked for last, and what of which segment that was. Not a file, which would stay open."""
+        """The answer to `_asked`: segment, position, size, next offset. It holds no file, so the file can be closed."""
         self._reported: str | None = None
 
     def forget(self) -> None:
-        """Segments were removed or cut: what is remembered of them may be wrong."""
+        """Drop the remembered positions, because segments were removed or truncated."""
         self._hints = None
         self._asked = None
 
@@ -63,7 +68,7 @@ class Reading:
             try:
                 found = self._find(*asked)
             except DamagedBatch as error:
-                raise self._damaged(error) from error
+                raise self.damaged(error) from error
             if found is None:
                 return LogRead(None, 0, 0, offset)
             self._asked, self._found = asked, found
@@ -115,7 +120,7 @@ class Reading:
         return position, next_offset
 
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
-        """Readers go on where they stopped, and the high watermark stands where a follower will go on."""
+        """Consumers and followers continue where their last read ended."""
         hints = self._hints
         if hints is None:
             hints = self._hints = {}
@@ -123,30 +128,37 @@ class Reading:
             del hints[next(iter(hints))]
         hints[offset] = (segment, position)
 
-    def offset_for_timestamp(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
-        """The first record, from an offset on, that is not older than a timestamp. Raises KafkaError."""
+    def search_timestamp(self, timestamp: int, start_offset: int) -> Iterator[TimestampSearch]:
+        """Searches for the first record, from an offset on, that is not older than a timestamp: one for each segment
+        that may have such a record. The caller asks for the next search if the last one found nothing. Raises
+        DamagedBatch."""
+        for segment in tuple(self._segments.all):
+            # The segment may have been removed or replaced while the one before it was searched.
+            if segment.size and segment.max_timestamp >= timestamp and segment in self._segments.all:
+                yield segment.search_timestamp(timestamp, start_offset)
+
+    def search_max_timestamp(self) -> Iterator[TimestampSearch]:
+        """The search for the first record that carries the largest timestamp, if any record has one."""
+        newest = max(self._segments.all, key=lambda segment: segment.max_timestamp if segment.size else NO_TIMESTAMP)
+        search = newest.search_max_timestamp() if newest.size else None
+        if search is not None:
+            yield search
+
+    def finish(self, searches: Iterator[TimestampSearch]) -> TimestampOffset | None:
+        """Search at once. Blocking. Raises KafkaError."""
         try:
-            for segment in self._segments.all:
-                if segment.size and segment.max_timestamp >= timestamp:
-                    found = segment.first_at_or_after(timestamp, start_offset)
-                    if found is not None:
-                        return found
+            for search in searches:
+                found = finish(search)
+                if found is not None:
+                    return found
         except (DamagedBatch, InvalidBatch) as error:
-            raise self._damaged(error) from error
+            raise self.damaged(error) from error
         return None
 
-    def max_timestamp(self) -> TimestampOffset | None:
-        """The first record that carries the largest timestamp. Raises KafkaError."""
-        newest = max(self._segments.all, key=lambda segment: segment.max_timestamp if segment.size else NO_TIMESTAMP)
-        try:
-            return newest.max_timestamp_record() if newest.size else None
-        except (DamagedBatch, InvalidBatch) as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: Exception) -> KafkaError:
-        """What the reader is told. The broker's log has it once, not at every try."""
+    def damaged(self, error: Exception) -> KafkaError:
+        """The error for the reader. The broker logs the damage once, not at every read."""
         message = f"{self._segments.active.directory} is damaged: {error}"
         if message != self._reported:
             self._reported = message
-            logger.error("%s; what lies before and after can still be read", message)
+            logger.error("%s; the batches before and after it can still be read", message)
         return KafkaError(ErrorCode.CORRUPT_MESSAGE, message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.log.config import LogConfig
 from ottla.log.index import OFFSET_ENTRY, TIME_ENTRY, DamagedIndex, SparseIndex, whole_entries
@@ -18,10 +18,10 @@ from ottla.log.layout import (
     segment_path,
 )
 from ottla.log.scan import DamagedBatch, headers
+from ottla.log.timestamp_search import FirstAtOrAfter, LargestTimestamp
 from ottla.log.transaction_index import TransactionIndex
 from ottla.model import NO_TIMESTAMP
 from ottla.records.format import LOG_OVERHEAD
-from ottla.records.reader import first_at_or_after, max_timestamp_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,18 +38,12 @@ _DEFAULT_CONFIG = LogConfig()
 _UNKNOWN = -2
 
 _NEAR = 4096
-"""Bytes within which the index has one entry at most, so that it is no way to be quicker there."""
-
-
-class TimestampOffset(NamedTuple):
-    offset: int
-    timestamp: int
-    leader_epoch: int
+"""Within so many bytes the index has one entry at most, so a search in the index would save nothing."""
 
 
 class Segment:
-    """The file holds `size` valid bytes. More may follow after a failed write: nobody reads them, the next write
-    replaces them, and sealing cuts them off."""
+    """The file has `size` valid bytes. Other bytes may follow after a failed write: nobody reads them, the next append
+    overwrites them, and `seal` truncates the file."""
 
     __slots__ = (
         "_bytes_since_entry",
@@ -160,7 +154,7 @@ class Segment:
         )
 
     def _flush_indexes_if_possible(self) -> None:
-        """The batch is stored already, so a full disk must not fail it: the entries wait in memory for better days."""
+        """Try to write index entries. The batch is appended already, so on a full disk the entries stay in memory."""
         try:
             self.offset_index.flush()
             self.time_index.flush()
@@ -179,14 +173,14 @@ class Segment:
             self.transaction_index = None
 
     def cut_back(self) -> None:
-        """Remove what a failed write left behind, if that is possible at all."""
+        """Try to truncate the bytes that a failed write left behind."""
         try:
             self.file().truncate(self.size)
         except OSError as error:
             logger.warning("%s has stray bytes past %d, to be overwritten: %s", self.path(), self.size, error)
 
     def seal(self) -> None:
-        """Complete the indexes and the file; after this, the segment is as Kafka leaves one when it rolls."""
+        """Complete the indexes and the file, as Kafka does when it rolls a segment."""
         self._add_time_entry()
         self.offset_index.seal()
         self.time_index.seal()
@@ -294,20 +288,17 @@ class Segment:
                 end, next_offset = position + header.size, header.next_offset
         return end, next_offset
 
-    def first_at_or_after(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
-        """The first record, from an offset on, not older than a timestamp. Raises DamagedBatch, InvalidBatch."""
+    def search_timestamp(self, timestamp: int, start_offset: int) -> FirstAtOrAfter:
+        """A search for the first record, from an offset on, not older than a timestamp. Raises DamagedBatch."""
         entry = self._with_indexes(lambda: self.time_index.floor(0, timestamp))
         relative = max(start_offset - self.base_offset, entry[1] if entry else 0)
-        for position, header in self.headers(self._position_before(0, relative)):
-            if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-                batch = self.file().read(header.size, position)
-                found = first_at_or_after(batch, timestamp, start_offset=start_offset)
-                if found is not None:
-                    return TimestampOffset(*found, header.partition_leader_epoch)
-        return None
+        position = self._position_before(0, relative)
+        return FirstAtOrAfter(
+            self.file(), position, self.size, self.base_offset, timestamp=timestamp, start_offset=start_offset
+        )
 
-    def max_timestamp_record(self) -> TimestampOffset | None:
-        """The first record that carries the segment's largest timestamp. Raises DamagedBatch, InvalidBatch."""
+    def search_max_timestamp(self) -> LargestTimestamp | None:
+        """A search for the first record that carries the segment's largest timestamp. Raises DamagedBatch."""
         if self.max_timestamp == NO_TIMESTAMP:
             return None
         found = self.find(self._max_timestamp_offset)
@@ -316,8 +307,7 @@ class Segment:
         position, header = found
         if header.record_count == 0:
             return None  # Kafka's indexes also name batches that compaction has emptied.
-        offset, timestamp = max_timestamp_record(self.file().read(header.size, position))
-        return TimestampOffset(offset, timestamp, header.partition_leader_epoch)
+        return LargestTimestamp(self.file(), position, header)
 
     # Times
 
@@ -330,13 +320,13 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """What retention by time goes by: the largest timestamp, or the file's age when no record has one."""
+        """The timestamp for retention by time: the largest one, or the time of the last write if no record has one."""
         timestamp = self.max_timestamp
         return timestamp if timestamp >= 0 else self._storage.disk.modified_ms(self.path())
 
     @property
     def first_timestamp(self) -> int:
-        """What rolling by time goes by: the largest timestamp of the first batch, -1 when there is none."""
+        """The timestamp for rolling by time: the largest one of the first batch, -1 if there is none."""
         if self._first_timestamp == _UNKNOWN and self.size:
             try:
                 self._first_timestamp = next(self.headers())[1].max_timestamp
@@ -345,14 +335,14 @@ class Segment:
         return max(self._first_timestamp, NO_TIMESTAMP)
 
     def _load_max_timestamp(self) -> None:
-        """Trust the time index, whose last entry was written when the segment was sealed or the log closed."""
+        """Read the last entry of the time index, which was written when the segment was sealed or the log closed."""
         entry = self._with_indexes(self.time_index.last)
         timestamp, relative = entry if entry is not None else (NO_TIMESTAMP, 0)
         self._max_timestamp = self._indexed_timestamp = timestamp
         self._max_timestamp_offset = self.base_offset + relative
 
     def _rescan_timestamps(self) -> None:
-        """After a truncation the time index may lack what its last entry used to say: read on from there."""
+        """After a truncation, find the largest timestamp again: read the batches behind the last time index entry."""
         self._first_timestamp = _UNKNOWN
         self._load_max_timestamp()
         try:
@@ -370,7 +360,7 @@ class Segment:
         return self._with_indexes(lambda: self._checked_position(column, target))
 
     def _checked_position(self, column: int, target: int) -> int:
-        """What the index says, after a check that a suitable batch is there."""
+        """The position from the index, after a check that a batch starts there and is not behind the target."""
         entry = self.offset_index.floor(column, target)
         if entry is None:
             return 0
@@ -400,7 +390,8 @@ class Segment:
     def rebuild_indexes(self, config: LogConfig = _DEFAULT_CONFIG) -> None:
         """Read all headers and write both indexes anew.
 
-        Where the segment itself is damaged, the old entries are the only way to what lies behind, so they are kept.
+        If the segment itself is damaged, the old entries are the only way to the batches after the damage, so they are
+        kept.
         """
         offsets, times = self.offset_index.contents(), self.time_index.contents()
         self.restart()
@@ -424,7 +415,7 @@ class Segment:
                 self._add_time_entry()
 
     def restart(self) -> None:
-        """Forget all that is known from the batches; `note` every one of them after this."""
+        """Reset indexes and timestamps. The caller calls `note` for every batch after this."""
         self.offset_index.reset()
         self.time_index.reset()
         self._bytes_since_entry = 0

@@ -1,5 +1,6 @@
 """The four codecs of a batch's records. Output is bounded: a few bytes can claim to expand to gigabytes."""
 
+import mmap
 from collections.abc import Callable
 
 import cramjam
@@ -9,12 +10,16 @@ from ottla.records.format import Buffer, Codec
 from ottla.records.invalid import InvalidBatch
 
 DEFAULT_LIMIT = 128 * 1024 * 1024
-"""Records of one batch may not expand beyond this. Kafka has no such limit; its heap is the limit."""
+"""Bytes that the records of one batch may have when they are decompressed. In Kafka, the heap is the only limit."""
+
+MAX_EXPANSION = {Codec.NONE: 1, Codec.GZIP: 1032, Codec.SNAPPY: 22, Codec.LZ4: 256, Codec.ZSTD: 32 * 1024}
+"""Bytes that one compressed byte can become at most. No encoder can do better, because the formats limit a match:
+gzip 258 bytes in 2 bits, snappy 64 bytes in 3 bytes, lz4 255 bytes in 1 byte, zstd a block of 128 KB in 4 bytes."""
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + bytes((0, 0, 0, 1, 0, 0, 0, 1))
 XERIAL_BLOCK_SIZE = 32 * 1024
-"""What xerial's stream, which Java clients use, writes by default."""
+"""The default of xerial's snappy stream, which Java clients use."""
 
 LEVELS = {Codec.GZIP: (1, 9), Codec.LZ4: (1, 17), Codec.ZSTD: (-131072, 22)}
 """The lowest and highest level per codec, as `compression.<codec>.level` allows them."""
@@ -23,6 +28,9 @@ DEFAULT_LEVELS = {Codec.GZIP: 6, Codec.LZ4: 9, Codec.ZSTD: 3}
 """Kafka's defaults; its -1 for gzip is zlib's own default, which is 6."""
 
 _FIRST_GUESS = 64 * 1024
+_SMALL = 1 << 20
+"""Up to here it costs little to zero and copy memory. Both keep all threads of the process waiting."""
+
 _OUTPUT_FULL = "failed to write whole buffer"
 
 
@@ -56,7 +64,9 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
     """
     fast = level == DEFAULT_LEVELS[Codec.LZ4]
     compressor = cramjam.lz4.Compressor(level=1 if fast else level, content_checksum=False, block_linked=False)
-    compressor.compress(bytes(data))
+    view = memoryview(data)
+    for start in range(0, len(view), _SMALL):
+        compressor.compress(bytes(view[start : start + _SMALL]))
     return bytes(compressor.finish())
 
 
@@ -72,6 +82,11 @@ def _compress_xerial(data: Buffer) -> bytes:
 
 def decompress(codec: Codec, data: Buffer, limit: int = DEFAULT_LIMIT) -> bytes:
     """The data as it was before compression; InvalidBatch when it is damaged or has more than `limit` bytes."""
+    return bytes(decompress_view(codec, data, limit))
+
+
+def decompress_view(codec: Codec, data: Buffer, limit: int = DEFAULT_LIMIT) -> bytes | memoryview:
+    """Like `decompress`, but large data is not copied: it is returned as a view."""
     if codec is Codec.NONE:
         if len(data) > limit:
             raise _too_large(limit)
@@ -86,11 +101,13 @@ def decompress(codec: Codec, data: Buffer, limit: int = DEFAULT_LIMIT) -> bytes:
     return _decompress_growing(cramjam.zstd.decompress_into, data, limit)
 
 
-def _decompress_growing(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int) -> bytes:
+def _decompress_growing(
+    decompress_into: Callable[[Buffer, memoryview], int], data: Buffer, limit: int
+) -> bytes | memoryview:
     """The size is unknown beforehand: try with room for a usual ratio, then four times as much, up to the limit."""
     room = min(max(_FIRST_GUESS, 8 * len(data)), limit)
     while True:
-        output = bytearray(room)
+        output = _memory(room)
         try:
             size = decompress_into(data, output)
         except cramjam.DecompressionError as error:
@@ -100,8 +117,12 @@ def _decompress_growing(decompress_into: Callable[[Buffer, bytearray], int], dat
                 raise _too_large(limit) from None
             room = min(4 * room, limit)
         else:
-            del output[size:]
-            return bytes(output)
+            return bytes(output[:size]) if size <= _SMALL else output[:size]
+
+
+def _memory(size: int) -> memoryview:
+    """Mapped memory takes no time until it is written to. A large bytearray would be zeroed first."""
+    return memoryview(bytearray(size) if size <= _SMALL else mmap.mmap(-1, size))
 
 
 def _decompress_raw_snappy(data: memoryview, limit: int) -> bytes:

@@ -30,7 +30,7 @@ MARKER_SIZE = HEADER_SIZE + 7 + _KEY.size + _VALUE.size
 
 
 class EndTransactionMarker(NamedTuple):
-    """What a transaction's coordinator tells a partition that has records of the transaction."""
+    """The end of a transaction, which the transaction coordinator sends to every partition of the transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -39,7 +39,7 @@ class EndTransactionMarker(NamedTuple):
 
 
 def build_marker(marker: EndTransactionMarker, timestamp: int, *, log_append_time: bool = False) -> bytearray:
-    """The batch that a leader appends. `log_append_time` is for a topic whose times are the leader's own."""
+    """The batch that a leader appends. `log_append_time` is for topics with `message.timestamp.type=LogAppendTime`."""
     key = _KEY.pack(_VERSION, _COMMIT if marker.committed else _ABORT)
     value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
     return build_batch(
@@ -55,8 +55,8 @@ def build_marker(marker: EndTransactionMarker, timestamp: int, *, log_append_tim
 def read_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
     """The marker in a control batch; None when it has a control record of another kind.
 
-    Compaction may have removed the record of a transaction that nothing is left of, and kept the empty batch: that is
-    no marker any more. Raises InvalidBatch.
+    Compaction removes the marker of a transaction whose records are all removed, and may keep the empty batch, which is
+    no marker. Raises InvalidBatch.
     """
     if header.record_count == 0:
         return None

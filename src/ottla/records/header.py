@@ -41,7 +41,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """Compaction removes records but keeps this, so it may be the offset of no record."""
+        """The last offset of the batch as it was produced. Compaction keeps it even if it removes that record."""
         return self.base_offset + self.last_offset_delta
 
     @property

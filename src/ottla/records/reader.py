@@ -1,6 +1,6 @@
 """From the bytes of one batch to its records."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from ottla.errors import ErrorCode
@@ -19,6 +19,9 @@ from ottla.records.format import (
 from ottla.records.header import BatchHeader, read_header
 from ottla.records.invalid import InvalidBatch
 from ottla.records.varint import ONE_BYTE, read_varint
+
+_PAUSE_MASK = 127
+"""Every 128 records, which take about half a millisecond."""
 
 
 class Record(NamedTuple):
@@ -56,10 +59,16 @@ def read_records(batch: Buffer, limit: int = compression.DEFAULT_LIMIT) -> list[
     return records
 
 
-def max_timestamp_record(batch: Buffer, limit: int = compression.DEFAULT_LIMIT) -> tuple[int, int]:
+def no_pause() -> None:
+    """For callers that may compute as long as they need."""
+
+
+def max_timestamp_record(
+    batch: Buffer, limit: int = compression.DEFAULT_LIMIT, pause: Callable[[], None] = no_pause
+) -> tuple[int, int]:
     """Offset and timestamp of the first record that carries the batch's largest timestamp (KIP-734)."""
     offset, timestamp = None, MIN_INT64
-    for next_offset, next_timestamp in _iter_times(batch, limit):
+    for next_offset, next_timestamp in _iter_times(batch, limit, pause):
         if offset is None or next_timestamp > timestamp:
             offset, timestamp = next_offset, next_timestamp
     if offset is None:
@@ -68,18 +77,23 @@ def max_timestamp_record(batch: Buffer, limit: int = compression.DEFAULT_LIMIT) 
 
 
 def first_at_or_after(
-    batch: Buffer, timestamp: int, *, start_offset: int = 0, limit: int = compression.DEFAULT_LIMIT
+    batch: Buffer,
+    timestamp: int,
+    *,
+    start_offset: int = 0,
+    limit: int = compression.DEFAULT_LIMIT,
+    pause: Callable[[], None] = no_pause,
 ) -> tuple[int, int] | None:
     """Offset and timestamp of the first record from `start_offset` on that is not older than the timestamp."""
-    for offset, found in _iter_times(batch, limit):
+    for offset, found in _iter_times(batch, limit, pause):
         if found >= timestamp and offset >= start_offset:
             return offset, found
     return None
 
 
-def _iter_times(batch: Buffer, limit: int) -> Iterator[tuple[int, int]]:
+def _iter_times(batch: Buffer, limit: int, pause: Callable[[], None]) -> Iterator[tuple[int, int]]:
     header = read_batch_header(batch)
-    for fields in iter_fields(read_payload(batch, header, limit), header):
+    for fields in iter_fields(view_payload(batch, header, limit), header, pause):
         yield header.base_offset + fields[1], record_timestamp(header, fields[0])
 
 
@@ -106,16 +120,24 @@ def read_batch_header(batch: Buffer) -> BatchHeader:
 
 def read_payload(batch: Buffer, header: BatchHeader, limit: int = compression.DEFAULT_LIMIT) -> bytes:
     """The records' bytes after the header, decompressed."""
+    return bytes(view_payload(batch, header, limit))
+
+
+def view_payload(batch: Buffer, header: BatchHeader, limit: int = compression.DEFAULT_LIMIT) -> bytes | memoryview:
+    """Like `read_payload`, but large data is not copied: it is returned as a view."""
     try:
         codec = header.codec
     except ValueError as error:
         raise InvalidBatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from error
     data = memoryview(batch)[HEADER_SIZE : header.size]
-    return bytes(data) if codec is Codec.NONE else compression.decompress(codec, data, limit)
+    return bytes(data) if codec is Codec.NONE else compression.decompress_view(codec, data, limit)
 
 
-def iter_fields(payload: bytes, header: BatchHeader) -> Iterator[RecordFields]:
-    """Walk the records; every length is checked against the payload. Header entries are left to `read_headers`."""
+def iter_fields(payload: Buffer, header: BatchHeader, pause: Callable[[], None] = no_pause) -> Iterator[RecordFields]:
+    """Walk the records; every length is checked against the payload. Header entries are left to `read_headers`.
+
+    `pause` is called every few records, so that a thread can let others run.
+    """
     count = header.record_count
     size = len(payload)
     if count < 0 or count * MIN_RECORD_SIZE > size:
@@ -124,7 +146,9 @@ def iter_fields(payload: bytes, header: BatchHeader) -> Iterator[RecordFields]:
     position = 0
     previous_delta = -1
     try:
-        for _ in range(count):
+        for number in range(count):
+            if not number & _PAUSE_MASK:
+                pause()
             length, start = read_varint(payload, position)
             end = start + length
             # The byte of record attributes, at `start`, has no meaning yet: it is skipped, whatever it holds.
@@ -165,28 +189,39 @@ def iter_fields(payload: bytes, header: BatchHeader) -> Iterator[RecordFields]:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"{size - position} bytes follow the last record")
 
 
-def read_headers(payload: bytes, position: int, end: int) -> tuple[tuple[str, bytes | None], ...]:
+def read_headers(payload: Buffer, position: int, end: int) -> tuple[tuple[str, bytes | None], ...]:
     """The headers of one record, which must end exactly where the record does."""
     if position + 1 == end and payload[position] == 0:
         return ()
+    return tuple(_iter_headers(payload, position, end))
+
+
+def check_headers(payload: Buffer, position: int, end: int, pause: Callable[[], None] = no_pause) -> None:
+    """What `read_headers` checks, without the memory for the headers: a record can have millions of them."""
+    if position + 1 == end and payload[position] == 0:
+        return
+    for number, _ in enumerate(_iter_headers(payload, position, end)):
+        if not number & _PAUSE_MASK:
+            pause()
+
+
+def _iter_headers(payload: Buffer, position: int, end: int) -> Iterator[tuple[str, bytes | None]]:
     try:
         count, position = read_varint(payload, position)
         if not 0 <= count <= end - position:
             raise InvalidBatch(ErrorCode.INVALID_RECORD, f"a record cannot have {count} headers")
-        headers = []
         for _ in range(count):
             key_length, start = read_varint(payload, position)
             position = start + key_length
             if key_length < 0 or position >= end:
                 raise InvalidBatch(ErrorCode.INVALID_RECORD, f"a header key cannot have {key_length} bytes")
-            key = payload[start:position].decode()
+            key = str(payload[start:position], "utf-8")
             value_length, start = read_varint(payload, position)
             position = start + max(value_length, 0)
-            headers.append((key, None if value_length < 0 else payload[start:position]))
+            yield key, None if value_length < 0 else bytes(payload[start:position])
     except IndexError:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, "the records end in the middle of a header") from None
     except UnicodeDecodeError as error:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"a header key is not UTF-8: {error}") from error
     if position != end:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, "a record's headers do not end where the record does")
-    return tuple(headers)

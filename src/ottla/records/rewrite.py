@@ -1,6 +1,7 @@
 """Changes to a batch that exists: what a leader sets when it appends, and another compression."""
 
 import struct
+from collections.abc import Callable
 
 from ottla.records import compression
 from ottla.records.builder import seal
@@ -16,7 +17,7 @@ from ottla.records.format import (
     Codec,
 )
 from ottla.records.header import BatchHeader
-from ottla.records.reader import max_timestamp_record, read_batch_header, read_payload
+from ottla.records.reader import max_timestamp_record, no_pause, read_batch_header, view_payload
 
 _PLACE = struct.Struct(">qii")
 """Base offset, batch length and leader epoch: the first three fields of a batch."""
@@ -27,7 +28,7 @@ _TIMESTAMP = struct.Struct(">q")
 
 
 def assign(batch: memoryview | bytearray, header: BatchHeader, base_offset: int, leader_epoch: int) -> None:
-    """Give a batch its place in the log. What changes lies outside the checksum; the length between is as it was."""
+    """Set base offset and leader epoch. Both lie outside the checksum. The batch length between them stays the same."""
     _PLACE.pack_into(batch, 0, base_offset, header.batch_length, leader_epoch)
 
 
@@ -41,15 +42,19 @@ def stamp_log_append_time(view: memoryview | bytearray, position: int, header: B
 
 
 def correct_max_timestamp(
-    view: memoryview | bytearray, position: int, header: BatchHeader, limit: int = compression.DEFAULT_LIMIT
+    view: memoryview | bytearray,
+    position: int,
+    header: BatchHeader,
+    limit: int = compression.DEFAULT_LIMIT,
+    pause: Callable[[], None] = no_pause,
 ) -> BatchHeader:
     """Set the maximum timestamp to that of the records, which is what Kafka's leaders do to every batch.
 
-    Old versions of Sarama leave the field at -1. `max_timestamp < base_timestamp` gives such a batch away, as the base
-    is the time of a record: then the index and retention by time would be wrong without this pass over the records.
+    Old versions of Sarama leave the field at -1. The base timestamp is the time of a record, so a maximum below the
+    base is wrong. The time index and retention by time need the right maximum.
     """
     batch = memoryview(view)[position : position + header.size]
-    _, timestamp = max_timestamp_record(batch, limit)
+    _, timestamp = max_timestamp_record(batch, limit, pause)
     _TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_AT, timestamp)
     return header._replace(max_timestamp=timestamp, crc=seal(batch))
 
@@ -59,7 +64,7 @@ def recompress(
 ) -> bytearray:
     """The same batch with its records in another codec; every other field but length and checksum is kept."""
     header = read_batch_header(batch)
-    payload = compression.compress(codec, read_payload(batch, header, limit), level)
+    payload = compression.compress(codec, view_payload(batch, header, limit), level)
     copy = bytearray(memoryview(batch)[:HEADER_SIZE])
     _LENGTH.pack_into(copy, BATCH_LENGTH_AT, HEADER_SIZE - LOG_OVERHEAD + len(payload))
     _ATTRIBUTES.pack_into(copy, ATTRIBUTES_AT, header.attributes & ~CODEC_MASK | codec)

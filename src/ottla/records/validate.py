@@ -1,13 +1,16 @@
-"""What a leader checks before it stores what a producer sent.
+"""The checks of a leader before it appends a producer's batch.
 
-`validate_batch` looks at headers, sizes and the checksum of every request. `validate_records` opens the batch, which
-costs a pass over every record, so it is for the features that need it. `docs/formats/record-batch.md` lists the error
-codes, and where they are not Kafka's.
+`validate_batch` checks headers, sizes and the checksum of every batch. `validate_records` opens the batch and reads
+every record, so only the features that need the records call it. `docs/formats/record-batch.md` lists the error codes
+and the differences from Kafka.
 """
+
+from collections.abc import Callable
 
 from crc32c import crc32c
 
 from ottla.errors import ErrorCode
+from ottla.model import NO_TIMESTAMP
 from ottla.records import compression
 from ottla.records.format import (
     ATTRIBUTES_AT,
@@ -18,27 +21,31 @@ from ottla.records.format import (
     LOG_APPEND_TIME_FLAG,
     LOG_OVERHEAD,
     MAGIC,
+    MAX_INT64,
+    MIN_INT64,
     MIN_RECORD_SIZE,
     TRANSACTIONAL_FLAG,
     Buffer,
     Codec,
 )
 from ottla.records.header import BatchHeader, iter_headers
-from ottla.records.invalid import InvalidBatch
-from ottla.records.reader import iter_fields, read_headers, read_payload, record_timestamp
+from ottla.records.invalid import InvalidBatch, RejectedRecords
+from ottla.records.reader import check_headers, iter_fields, no_pause, record_timestamp, view_payload
 
-__all__ = ["InvalidBatch", "validate_batch", "validate_records"]
+__all__ = ["InvalidBatch", "RejectedRecords", "validate_batch", "validate_records"]
+
+MAX_RECORD_ERRORS = 1000
+"""Rejected records of one batch that the reply names. A compressed batch can have a million of them."""
 
 _CLIENT_ATTRIBUTES = frozenset(Codec) | frozenset(codec | TRANSACTIONAL_FLAG for codec in Codec)
-"""All that a producer may set: a codec and the transactional flag. The other flags are the broker's own."""
+"""A producer may set a codec and the transactional flag. Only brokers set the other flags."""
 
 
 def validate_batch(view: memoryview) -> BatchHeader:
-    """The header of a Produce request's `records` for one partition; InvalidBatch when a leader must refuse them.
+    """The header of the batch that a Produce request has for one partition; InvalidBatch if the leader must refuse it.
 
-    Like Kafka from Produce version 3 on, this wants exactly one batch. Timestamps are not
-    checked here: Kafka takes any in a record, but for the limits of `message.timestamp.before.max.ms` and its twin, and
-    does not trust the header's maximum. `rewrite.correct_max_timestamp` is for a maximum that cannot be true.
+    As in Kafka from Produce version 3 on, there must be exactly one batch. Timestamps are not checked here: the topic's
+    settings decide about them (`replication/intake.py`).
     """
     size = len(view)
     if size < HEADER_SIZE:
@@ -75,13 +82,27 @@ def validate_batch(view: memoryview) -> BatchHeader:
             ErrorCode.INVALID_RECORD,
             f"producer {producer_id} sent sequence number {base_sequence} and epoch {producer_epoch}",
         )
-    if not attributes & CODEC_MASK and record_count * MIN_RECORD_SIZE > size - HEADER_SIZE:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, f"{record_count} records cannot fit in {size} bytes")
+    if record_count * MIN_RECORD_SIZE > size - HEADER_SIZE:
+        _check_expansion(Codec(attributes & CODEC_MASK), size - HEADER_SIZE, record_count)
     return tuple.__new__(BatchHeader, fields)
 
 
+def _check_expansion(codec: Codec, payload_size: int, record_count: int) -> None:
+    """Refuse a record count that the payload cannot hold, however well it is compressed.
+
+    The count decides how many offsets the batch takes. Nobody opens the batch to verify the count, so a few bytes could
+    claim 2^31 - 1 records.
+    """
+    room = min(compression.MAX_EXPANSION[codec] * payload_size, compression.DEFAULT_LIMIT)
+    if record_count * MIN_RECORD_SIZE > room:
+        raise InvalidBatch(
+            ErrorCode.INVALID_RECORD,
+            f"{record_count} records cannot fit in {payload_size} bytes (compression: {codec.kafka_name})",
+        )
+
+
 def _incomplete(view: memoryview) -> InvalidBatch:
-    """Kafka, too, finds no batch at all in a partial one, and answers that there must be one."""
+    """Kafka also counts a partial batch as no batch, and answers that there must be exactly one."""
     return InvalidBatch(ErrorCode.INVALID_RECORD, f"{len(view)} bytes hold no whole record batch")
 
 
@@ -119,16 +140,34 @@ def _bad_offsets(base_offset: int, last_offset_delta: int, record_count: int) ->
 
 
 def validate_records(
-    batch: Buffer, header: BatchHeader, *, compacted: bool, limit: int = compression.DEFAULT_LIMIT
+    batch: Buffer,
+    header: BatchHeader,
+    *,
+    compacted: bool,
+    timestamps: tuple[int, int] | None = None,
+    limit: int = compression.DEFAULT_LIMIT,
+    pause: Callable[[], None] = no_pause,
 ) -> None:
-    """Open a batch that passed `validate_batch` and walk it; `compacted` topics want a key in every record."""
-    payload = read_payload(batch, header, limit)
+    """Open a batch that passed `validate_batch` and walk it.
+
+    `compacted` topics want a key in every record. `timestamps` are the lowest and the highest that are accepted, apart
+    from -1, which stands for no timestamp. Raises RejectedRecords for records that break one of these two rules.
+    """
+    payload = view_payload(batch, header, limit)
+    lowest, highest = (MIN_INT64, MAX_INT64) if timestamps is None else timestamps
+    rejected: list[tuple[int, int | None]] = []
+    total = 0
     for index, (delta, offset_delta, _, key_length, _, _, headers_start, end) in enumerate(
-        iter_fields(payload, header)
+        iter_fields(payload, header, pause)
     ):
         if offset_delta != index:
             raise InvalidBatch(ErrorCode.INVALID_RECORD, f"record {index} has offset delta {offset_delta}")
-        if compacted and key_length < 0:
-            raise InvalidBatch(ErrorCode.INVALID_RECORD, f"record {index} has no key and the topic is compacted")
-        record_timestamp(header, delta)
-        read_headers(payload, headers_start, end)
+        timestamp = record_timestamp(header, delta)
+        keyless = compacted and key_length < 0
+        if keyless or not (lowest <= timestamp <= highest or timestamp == NO_TIMESTAMP):
+            total += 1
+            if total <= MAX_RECORD_ERRORS:
+                rejected.append((index, None if keyless else timestamp))
+        check_headers(payload, headers_start, end, pause)
+    if total:
+        raise RejectedRecords(rejected, total)

@@ -1,6 +1,7 @@
 """Zigzag variable-length integers, as the fields of a record use them: 7 bits per byte, the lowest first."""
 
 from ottla.errors import ErrorCode
+from ottla.records.format import Buffer
 from ottla.records.invalid import InvalidBatch
 
 ONE_BYTE = tuple((byte >> 1) ^ -(byte & 1) for byte in range(128))
@@ -11,7 +12,7 @@ _MAX_BYTES = 10
 _SMALL = tuple(bytes(((n << 1) ^ (n >> 7),)) for n in range(-64, 64))
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: Buffer, position: int) -> tuple[int, int]:
     """The number and the position after it; IndexError at the end of the data."""
     byte = data[position]
     position += 1

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.producers import SequenceGapError
 from ottla.model import NO_TIMESTAMP
 from ottla.records.control import MARKER_SIZE
 from ottla.replication.followers import Followers
-from ottla.replication.intake import prepare
+from ottla.replication.intake import inspect, prepare
 from ottla.replication.replica import Replica
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from ottla.log.verification import VerificationGuard
     from ottla.model import Producer, TopicId
     from ottla.records.control import EndTransactionMarker
+    from ottla.records.format import Buffer
+
+T = TypeVar("T")
 
 _REPLICATION_SECONDS = 30.0
 """How long the broker's own appends wait for the in-sync replicas. Clients set the time in their requests."""
@@ -48,7 +52,7 @@ class Admission(NamedTuple):
 
 
 class Partition(Replica):
-    __slots__ = ("_on_caught_up",)
+    __slots__ = ("_inspections", "_on_caught_up")
 
     def __init__(
         self,
@@ -56,13 +60,15 @@ class Partition(Replica):
         log: Log,
         config: TopicConfig,
         clock: Clock,
-        background: Background,
+        syncs: Background,
         high_watermark: int = 0,
         *,
+        inspections: Background | None = None,
         on_caught_up: Callable[[Partition], None] = lambda _: None,
     ) -> None:
         """`on_caught_up` is called when a follower that is not in sync has fetched enough to join."""
-        super().__init__(topic_id, log, config, clock, background, high_watermark)
+        super().__init__(topic_id, log, config, clock, syncs, high_watermark)
+        self._inspections = inspections or syncs
         self._on_caught_up = on_caught_up
 
     # Roles
@@ -103,24 +109,40 @@ class Partition(Replica):
 
     # Appending
 
+    async def inspect(self, records: Buffer) -> memoryview:
+        """Open a batch in a thread and make it conform to the topic's settings. Raises KafkaError.
+
+        `append` takes the result, with `inspected`. The caller leaves the records alone: they may be changed in place.
+        """
+        view = memoryview(bytearray(records) if isinstance(records, bytes) else records)
+        work = partial(inspect, view, self.config, self._clock.time_ms(), self.topic_partition)
+        return await self.run_inspection(work)
+
+    def run_inspection(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Do work that opens batches in one of the threads for that."""
+        return self._inspections.run(work)
+
     def append(
         self,
         records: memoryview,
         admission: Admission | None = None,
         replication_timeout: float | None = _REPLICATION_SECONDS,
+        *,
+        inspected: bool = False,
     ) -> Appended:
         """Append the batch of a Produce request, with an admission if it is part of a transaction.
 
         With a `replication_timeout` (acks=all) the append counts when all in-sync replicas have it; after that many
         seconds the outcome is unknown. None (acks 0 and 1) does not wait for replicas. Raises KafkaError, with nothing
-        appended.
+        appended. Raises InspectionNeeded, with nothing appended, if the batch has to be opened and was not `inspected`,
+        nor built by the broker itself.
         """
         if self._offline:
             raise self._offline_error()
         config, log = self.config, self.log
         if replication_timeout is not None and self.followers is not None:
             self._check_min_isr()
-        batch, header = prepare(records, config, self._clock.time_ms())
+        batch, header = prepare(records, config, self._clock.time_ms(), inspected=inspected)
         base_offset = log.end_offset
         try:
             if admission is None:

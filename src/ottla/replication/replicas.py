@@ -34,7 +34,8 @@ class Replicas:
         broker_id: int,
         directories: list[LogDirectory],
         clock: Clock,
-        background: Background,
+        syncs: Background,
+        inspections: Background | None = None,
         *,
         on_unfinished: Callable[[], None] = lambda: None,
         on_caught_up: Callable[[Partition], None] = lambda _: None,
@@ -44,7 +45,8 @@ class Replicas:
         self.directories = directories
         self._broker_id = broker_id
         self._clock = clock
-        self._background = background
+        self._syncs = syncs
+        self._inspections = inspections or syncs
         self._partitions: dict[tuple[str, int], Partition] = {}
         """All partitions hosted here, led or followed."""
         self._led: dict[tuple[str, int], Partition] = {}
@@ -181,8 +183,9 @@ class Replicas:
             log,
             config,
             self._clock,
-            self._background,
+            self._syncs,
             self._high_watermarks.get(key, 0),
+            inspections=self._inspections,
             on_caught_up=self._on_caught_up,
         )
 

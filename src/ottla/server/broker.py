@@ -81,7 +81,14 @@ class World:
     clock: Clock = field(default_factory=SystemClock)
     disk: Disk = field(default_factory=OsDisk)
     network: Network = field(default_factory=SocketNetwork)
-    background: Workers = field(default_factory=Threads)
+    syncs: Workers = field(default_factory=partial(Threads, 4, "sync"))
+    """For the fsyncs that producers wait for."""
+    chores: Workers = field(default_factory=partial(Threads, 4, "chore"))
+    """For compaction, deletions, checkpoints and moves, which may take minutes."""
+    inspections: Workers = field(default_factory=partial(Threads, 2, "inspection", drop_queued=True))
+    """For batches that have to be opened. Each one may take 128 MB of memory, so their number is small."""
+    store_work: Workers = field(default_factory=partial(Threads, 1, "store"))
+    """For the store. The session with the store, and with it every leadership, depends on this thread alone."""
     random: random.Random = field(default_factory=random.SystemRandom)
     boot_id: str = field(default_factory=boot_id)
     store: Callable[[], Store] | None = None
@@ -179,7 +186,8 @@ class BrokerServer:
         except OSError as error:
             raise StartupError(f"log directory {path} cannot be used: {error.strerror}.") from error
         self._closing.callback(self._close_directories)
-        self._closing.callback(world.background.close)
+        for workers in (world.syncs, world.chores, world.inspections, world.store_work):
+            self._closing.callback(workers.close)
         store = world.store() if world.store is not None else new_store(self._config, world)
         self._closing.push_async_callback(store.close)
         await start_store(store, self._config)
@@ -247,7 +255,8 @@ class BrokerServer:
             self._id,
             self._directories,
             world.clock,
-            world.background,
+            world.syncs,
+            world.inspections,
             on_unfinished=metadata.publish,
             on_caught_up=in_sync.review,
         )
@@ -263,13 +272,13 @@ class BrokerServer:
         disk_failover = DiskFailover(metadata, replicas, store, world.clock)
         disk_failover.start()
         self._closing.callback(disk_failover.stop)
-        housekeeping = Housekeeping(replicas, world.clock, world.background, lambda: metadata.config)
+        housekeeping = Housekeeping(replicas, world.clock, world.chores, lambda: metadata.config)
         housekeeping.start()
         self._closing.callback(housekeeping.stop)
-        moves = LogMoves(replicas, world.clock, world.background, lambda: metadata.config)
+        moves = LogMoves(replicas, world.clock, world.chores, lambda: metadata.config)
         moves.start()
         self._closing.callback(moves.stop)
-        groups = GroupCoordinator(metadata, replicas, store, world.clock, world.background, world.random.randbytes)
+        groups = GroupCoordinator(metadata, replicas, store, world.clock, world.chores, world.random.randbytes)
         groups.start()
         self._closing.callback(groups.stop)
         peers = Peers(metadata)
@@ -277,7 +286,7 @@ class BrokerServer:
         producer_ids, markers = ProducerIds(self._id, store), Markers(metadata, replicas, groups, peers)
         self._closing.callback(markers.stop)
         transactions = TransactionCoordinator(
-            metadata, replicas, producer_ids, markers, peers, world.clock, world.background
+            metadata, replicas, producer_ids, markers, peers, world.clock, world.chores
         )
         transactions.start()
         self._closing.callback(transactions.stop)

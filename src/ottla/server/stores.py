@@ -39,13 +39,13 @@ def new_store(config: BrokerConfig, world: World) -> Store:
     address = config.get("zookeeper.connect")
     if not address:
         return SqliteStore(
-            _file(config), world.clock, world.background, world.disk, session_timeout=session_timeout(config)
+            _file(config), world.clock, world.store_work, world.disk, session_timeout=session_timeout(config)
         )
     credentials = config.get("zookeeper.auth.digest")
     return ZooKeeperStore(
         str(address),
         world.clock,
-        world.background,
+        world.store_work,
         session_timeout=session_timeout(config),
         patience=_patience(config),
         credentials=None if credentials is None else str(credentials),

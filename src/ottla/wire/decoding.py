@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from ottla.wire.primitives import (
+    INTEGERS_PER_ELEMENT,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     MAX_STRING_BYTES,
     negative,
     not_nullable,
@@ -22,7 +24,7 @@ from ottla.wire.primitives import (
     truncated,
     wrong_tag_size,
 )
-from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Struct, Text
+from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Request, Struct, Text
 from ottla.wire.source import Source
 
 Memo = list[Any]
@@ -51,19 +53,22 @@ def new_memo() -> Memo:
 
 
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
-    source = DecoderSource(version, cls.is_flexible(version))
+    source = DecoderSource(cls, version)
     return source.compile_message(cls, f"decoder of {cls.__name__} v{version}")
 
 
 class DecoderSource(Source):
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, cls: type[Message], version: int) -> None:
         super().__init__("decode(buffer, position, memo)", dict(_SCOPE))
         self._version = version
-        self._flexible = flexible
+        self._flexible = cls.is_flexible(version)
+        is_request = issubclass(cls, Request)
+        self._max_elements = MAX_REQUEST_ELEMENTS if is_request else MAX_ELEMENTS
+        self._integers_per_element = 1 if is_request else INTEGERS_PER_ELEMENT
 
     def compile_message(self, cls: type[Message], title: str) -> Callable[..., tuple[Any, int]]:
         self.line("end = len(buffer)")
-        self.line(f"budget = {MAX_ELEMENTS}")
+        self.line(f"budget = {self._max_elements}")
         self.struct("message", cls)
         self.flush()
         self.line("if position > end: raise truncated(position - end)")
@@ -202,16 +207,16 @@ class DecoderSource(Source):
 
     def _array(self, target: str, element: FieldType, name: str, length: str) -> None:
         if isinstance(element, Fixed):
-            self.line(f"if {length} > end - position: raise too_many({length}, end - position)")
+            self._check_count(length, f"{length} // {self._integers_per_element}")
             self.line(f"{target} = list(unpack_from(f'>{{{length}}}{element.code}', buffer, position))")
             self.line(f"position += {length} * {struct.calcsize('>' + element.code)}")
         else:
             self._check_count(length)
             self._elements(target, element, name, length)
 
-    def _check_count(self, length: str) -> None:
+    def _check_count(self, length: str, weight: str | None = None) -> None:
         self.line(f"if {length} > end - position: raise too_many({length}, end - position)")
-        self.line(f"budget -= {length}")
+        self.line(f"budget -= {weight or length}")
         self.line("if budget < 0: raise too_many_in_all()")
 
     def _elements(self, target: str, element: FieldType, name: str, length: str) -> None:

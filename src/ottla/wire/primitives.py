@@ -14,8 +14,15 @@ from typing import Any, Literal
 LengthFormat = Literal["h", "i", "compact"]
 """How a length is written: as an int16, as an int32, or compactly."""
 
+MAX_REQUEST_ELEMENTS = 50_000
+"""Elements in the arrays of one request, integers included. Nearly every element asks for an answer of its own, which
+costs more than the element, and nobody else is served while they are decoded."""
+
 MAX_ELEMENTS = 250_000
-"""Structs and strings in the arrays of one message: a few bytes on the wire become a hundred in memory."""
+"""Structs and strings in the arrays of any other message: a few bytes on the wire become a hundred in memory."""
+
+INTEGERS_PER_ELEMENT = 8
+"""In these messages, so many integers count as one element: an integer takes 36 bytes, a struct some hundreds."""
 
 MAX_STRING_BYTES = 0x7FFF
 """Kafka holds compact strings to the limit that the old int16 length imposed."""
@@ -151,7 +158,7 @@ def too_many(count: int, room: int) -> DecodeError:
 
 
 def too_many_in_all() -> DecodeError:
-    return DecodeError(f"a message of more than {MAX_ELEMENTS} elements")
+    return DecodeError("a message of too many elements")
 
 
 def wrong_tag_size(tag: int) -> DecodeError:

@@ -6,7 +6,9 @@ It says what `codec` must do, at a fraction of the speed; tests hold the two to 
 from typing import Any, TypeVar
 
 from ottla.wire.primitives import (
+    INTEGERS_PER_ELEMENT,
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     MAX_STRING_BYTES,
     EncodeError,
     LengthFormat,
@@ -24,7 +26,7 @@ from ottla.wire.primitives import (
     write_tagged_fields,
     wrong_tag_size,
 )
-from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Struct, Text
+from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Request, Struct, Text
 
 M = TypeVar("M", bound=Message)
 S = TypeVar("S", bound=Struct)
@@ -32,7 +34,7 @@ S = TypeVar("S", bound=Struct)
 
 def decode(cls: type[M], buffer: memoryview | bytes, version: int, position: int = 0) -> tuple[M, int]:
     cls.check_version(version)
-    reader = _Reader(memoryview(buffer), position, version, cls.is_flexible(version))
+    reader = _Reader(memoryview(buffer), position, version, cls.is_flexible(version), issubclass(cls, Request))
     return reader.struct(cls), reader.position
 
 
@@ -59,11 +61,12 @@ class _Dialect:
 
 
 class _Reader(_Dialect):
-    def __init__(self, buffer: memoryview, position: int, version: int, flexible: bool) -> None:
+    def __init__(self, buffer: memoryview, position: int, version: int, flexible: bool, is_request: bool) -> None:
         super().__init__(version, flexible)
         self.buffer = buffer
         self.position = position
-        self.budget = MAX_ELEMENTS
+        self.budget = MAX_REQUEST_ELEMENTS if is_request else MAX_ELEMENTS
+        self.integers_per_element = 1 if is_request else INTEGERS_PER_ELEMENT
 
     def struct(self, cls: type[S]) -> S:
         this = cls()
@@ -116,10 +119,9 @@ class _Reader(_Dialect):
         room = len(self.buffer) - self.position
         if count > room:
             raise too_many(count, room)
-        if not isinstance(element, Fixed):
-            self.budget -= count
-            if self.budget < 0:
-                raise too_many_in_all()
+        self.budget -= count // self.integers_per_element if isinstance(element, Fixed) else count
+        if self.budget < 0:
+            raise too_many_in_all()
         items = []
         for _ in range(count):
             item = self.value(element)

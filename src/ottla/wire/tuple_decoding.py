@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.wire.decoding import Decoder, DecoderSource
-from ottla.wire.primitives import MAX_ELEMENTS
 from ottla.wire.schema import Array, Field, Message, Struct, StructType
 
 _MAX_MEMO = 1 << 10
@@ -15,7 +14,7 @@ _MAX_MEMO = 1 << 10
 
 
 def compile_tuple_decoder(cls: type[Message], version: int) -> Decoder:
-    source = _TupleDecoderSource(version, cls.is_flexible(version))
+    source = _TupleDecoderSource(cls, version)
     return source.compile_message(cls, f"tuple decoder of {cls.__name__} v{version}")
 
 
@@ -42,7 +41,7 @@ class _TupleDecoderSource(DecoderSource):
             self._only_element(outer, inner, tail)
         with self.block("else:"):
             self.line("start = position")
-            self.line(f"budget = {MAX_ELEMENTS}")
+            self.line(f"budget = {self._max_elements}")
             self._head(outer)
         self._loop(outer, inner, head)
         self._tail(outer)
