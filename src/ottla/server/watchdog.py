@@ -18,7 +18,7 @@ import time
 logger = logging.getLogger("ottla.watchdog")
 
 HELD = "the event loop was held for"
-"""How every line begins that the watchdog logs about a hold. Fault tests look for it."""
+"""The start of every line that the watchdog logs about a hold. Tests search broker logs for it."""
 
 MAX_CPU_SECONDS = 0.1
 MAX_BLOCKED_SECONDS = 1.0
@@ -30,7 +30,7 @@ _INTERVAL = 0.025
 _IDLE_CPU_SECONDS = 0.001
 """A loop that used less processor time since its last sign of life is idle: it need not be woken up."""
 _MAX_UNASKED_LOOKS = 20
-"""But a loop that blocks may have used as little."""
+"""A loop that is blocked in a system call uses as little, so the watchdog asks now and then in any case."""
 _SHOWN_FRAMES = 4
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _CONNECTION = os.path.join("server", "connection.py")
