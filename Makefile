@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 KAFKA_JARS ?= $(wildcard $(CURDIR)/build/kafka-jars)
 SPARK_JARS ?= $(wildcard $(CURDIR)/build/spark-jars)
 
-.PHONY: setup run test test-spark demo torture sim check bench profile lock docs kafka-jars spark-jars clean
+.PHONY: setup run test test-spark demo torture hostile sim check bench profile lock docs kafka-jars spark-jars clean
 
 setup: $(STAMP)
 
@@ -36,6 +36,12 @@ STORE ?= zookeeper
 torture: setup
 	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m tests.torture --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 	@$(BIN)/python -m tests.nemesis --minutes $(MINUTES) --brokers $(BROKERS) --store $(STORE) $(if $(SEED),--seed $(SEED))
+
+# Random well-formed requests of every API, then as many damaged ones, against one broker, while an ordinary client works.
+# `make hostile SEED=7` repeats a run.
+REQUESTS ?= 1000000
+hostile: setup
+	@$(BIN)/python -m tests.hostile --requests $(REQUESTS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 # A cluster on virtual time, with faults that a seed chooses: `make sim SEEDS=1000` runs many, `make sim SEED=7` shows one.
 SEEDS ?= 300

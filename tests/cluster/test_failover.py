@@ -30,6 +30,21 @@ def test_nothing_happens_while_all_are_alive() -> None:
     assert decide(cluster_with(leader=2, isr=(2, 3))) == (2, 5, (2, 3))
 
 
+def test_the_settings_of_a_topic_are_looked_at_once() -> None:
+    """The controller looks at all partitions whenever anything changes; a topic may have thousands."""
+    cluster = Cluster(brokers=1)
+    assignment = {index: [1] for index in range(50)}
+    cluster.do(create_topic(cluster.image, "wide", assignment=assignment, random_bytes=cluster.random.randbytes)[0])
+    asked: list[str] = []
+
+    def allows_unclean(topic: str) -> bool:
+        asked.append(topic)
+        return False
+
+    assert lead_without(cluster.image, allows_unclean) == []
+    assert asked == ["wide"]
+
+
 def test_an_in_sync_replica_follows_a_dead_leader() -> None:
     assert decide(cluster_with(leader=1, isr=(1, 2, 3), dead=(1,))) == (2, 6, (2, 3))
     assert decide(cluster_with(leader=1, isr=(1, 3), dead=(1,))) == (3, 6, (3,))

@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from ottla.server.watchdog import HELD
+
 READY_LINE = "Ottla is ready:"
 START_TIMEOUT = 30.0
 STOP_TIMEOUT = 30.0
@@ -114,3 +116,7 @@ class BrokerProcess:
     def log(self) -> str:
         """Everything the broker printed, over all its lives."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def holds(self) -> list[str]:
+        """What the watchdog logged about requests and tasks that held the event loop too long."""
+        return [line for line in self.log().splitlines() if HELD in line]

@@ -170,6 +170,7 @@ class Run:
         for node in cluster.nodes:
             node.stop()
         findings += replicas.differences([node.data_dir for node in cluster.nodes], TOPIC)
+        findings += [f"{node.name}: {line}" for node in cluster.nodes for line in node.holds()]
         fates = Counter(transaction.fate for transaction in history.transactions)
         return Outcome(
             findings, len(history.acknowledged), len(history.consumed), fates, self._faults, len(history.leaders)

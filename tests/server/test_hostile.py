@@ -34,13 +34,16 @@ from ottla.wire.api.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ottla.wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ottla.wire.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from ottla.wire.framing import request_header
 from ottla.wire.schema import Request
+from tests.compat.deadlines import eventually
 from tests.records.samples import patched
 from tests.server.conftest import STORED, Target
 from tests.server.wire_client import (
@@ -315,6 +318,25 @@ def test_assignments_may_be_long(target: Target) -> None:
         client.call(FindCoordinatorRequest(key="g"), 0, FindCoordinatorResponse)
         reply = client.call(SyncGroupRequest(group_id="g", assignments=assignments), 3, SyncGroupResponse)
     assert reply.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert target.complaints() == []
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b", "(a{0,30}){30}b"])
+def test_a_pattern_of_transactional_ids_that_takes_python_years(pattern: str, target: Target) -> None:
+    with target.connect() as client:
+        client.call(FindCoordinatorRequest(key="t", key_type=1), 2, FindCoordinatorResponse)
+        begin = InitProducerIdRequest(transactional_id="a" * 40 + "!", transaction_timeout_ms=60_000)
+        eventually(lambda: client.call(begin, 4, InitProducerIdResponse).error_code == ErrorCode.NONE)
+        listed = client.call(ListTransactionsRequest(transactional_id_pattern=pattern), 2, ListTransactionsResponse)
+    assert listed.transaction_states == []
+    assert target.complaints() == []
+
+
+@pytest.mark.parametrize("pattern", ["(", "a{99999999999999}", "(((){1000}){1000}){1000}", "(" * 5000])
+def test_what_is_not_a_pattern_of_transactional_ids(pattern: str, target: Target) -> None:
+    with target.connect() as client:
+        listed = client.call(ListTransactionsRequest(transactional_id_pattern=pattern), 2, ListTransactionsResponse)
+    assert listed.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert target.complaints() == []
 
 

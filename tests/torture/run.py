@@ -59,6 +59,7 @@ class Run:
             self._broker.start()
             self._compare("after the broker was killed once more: ")
             self._look_at_the_files(self._broker)
+            outcome.findings += self._broker.holds()
         return outcome
 
     def _create_topics(self) -> None:

@@ -6,6 +6,7 @@ there is none, at the price of what only the dead have.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache
 
 from ottla.cluster import znodes
 from ottla.cluster.image import NO_VERSION, ClusterImage, PartitionState, TopicState
@@ -26,6 +27,7 @@ def lead_without(
     A broker that stops keeps what nobody else can take over, until it is dead. So does one that has crashed and comes
     back, which is not among the living yet.
     """
+    allows_unclean = cache(allows_unclean)  # Once per topic: a topic's settings take long to put together.
     return [
         (TopicPartition(topic.name, state.partition), wanted._replace(controller_epoch=image.controller_epoch))
         for topic, state in _partitions(image)

@@ -47,5 +47,5 @@ def _check_match(entry: str) -> None:
         raise ConfigError("match", entry, f"write selector=pattern with one of {', '.join(_SELECTORS)}")
     try:
         re.compile(pattern)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ConfigError("match", entry, f"the pattern is no regular expression, {error}") from None

@@ -54,6 +54,7 @@ from ottla.replication.throttling import ReplicationThrottles
 from ottla.server.listeners import Listeners
 from ottla.server.previous_shutdown import Shutdown, read_previous_shutdown, record_start
 from ottla.server.stores import describe, is_shared, new_store, session_timeout, start_store
+from ottla.server.watchdog import Watchdog
 from ottla.store.interface import Store, StoreError
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class BrokerServer:
 
     def __init__(self, config: BrokerConfig, world: World | None = None) -> None:
         self.addresses: dict[str, Address] = {}
+        self.watchdog = Watchdog()
+        """Watches nothing until whoever runs the event loop starts it."""
         self._config = config
         self._world = world or World()
         self._id = config.integer("node.id")

@@ -80,8 +80,10 @@ async def _run(config: BrokerConfig, hints: bool) -> None:
     # What exists now lives as long as the broker: the collector need not look at it again.
     gc.collect()
     gc.freeze()
+    server.watchdog.start()
     say_ready([f"{name}://{address}" for name, address in server.addresses.items()], hints=hints)
     await stop.wait()
+    server.watchdog.stop()
     logger.info("stopping")
     await server.stop()
     logger.info("stopped cleanly")

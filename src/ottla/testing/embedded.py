@@ -72,8 +72,10 @@ class EmbeddedBroker:
         server = BrokerServer(BrokerConfig({"log.dirs": str(self.data_dir), **self._settings}))
         await server.start()
         self.bootstrap_servers = ",".join(str(address) for address in server.addresses.values())
+        server.watchdog.start()
         self._ready.set()
         await self._stop.wait()
+        server.watchdog.stop()
         await server.stop()
 
 
