@@ -9,6 +9,7 @@ from typing import TypeVar
 from ottla.client.connection import Connection, connect
 from ottla.cluster.image import ClusterImage, PartitionState
 from ottla.config.broker import BrokerConfig
+from ottla.controller.controller import Controller
 from ottla.env.clock import SystemClock
 from ottla.env.disk import Disk, OsDisk
 from ottla.env.network import Address
@@ -16,6 +17,7 @@ from ottla.handlers.context import Broker
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.records.builder import NewRecord, build_batch
 from ottla.server.broker import BrokerServer, World
+from ottla.server.roles import Roles
 from ottla.store.interface import Store
 from ottla.store.memory import MemoryStore, MemoryTree
 from ottla.wire.api.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -40,9 +42,11 @@ class ObservedServer(BrokerServer):
 
     broker: Broker
 
-    def _assemble(self, cluster_id: str, store: Store, metadata: ClusterMetadata) -> Broker:
-        self.broker = super()._assemble(cluster_id, store, metadata)
-        return self.broker
+    def _assemble(
+        self, cluster_id: str, store: Store, metadata: ClusterMetadata, controller: Controller
+    ) -> tuple[Broker, Roles]:
+        self.broker, roles = super()._assemble(cluster_id, store, metadata, controller)
+        return self.broker, roles
 
 
 class Brokers:

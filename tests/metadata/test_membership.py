@@ -145,7 +145,7 @@ class Joined:
         self.member = member
         self.leaders: list[int] = []
         self.membership = Membership(member.id, member.store, member.metadata, world.clock)
-        member.metadata.subscribe(lambda image, _: self._see(image))
+        member.metadata.apply_with(lambda image, _: self._see(image))
 
     def _see(self, image: ClusterImage) -> None:
         self.leaders = [state.leader for topic in image.topics.values() for state in topic.partitions]

@@ -92,7 +92,7 @@ class Host:
         self.directories: list[LogDirectory] = []
         for number in range(directories):
             self.directories.append(open_directory(path / f"logs{number}", self.disk, self.clock))
-        self.replicas = Replicas(1, self.directories, self.clock, self.background)
+        self.replicas = Replicas(1, self.directories, self.clock, self.background, on_unfinished=self.follow)
 
     def follow(self) -> None:
         self.replicas.apply(self.cluster.image, self.config)

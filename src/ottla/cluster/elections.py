@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from ottla.cluster import znodes
-from ottla.cluster.image import NO_VERSION, ClusterImage, PartitionState
-from ottla.cluster.topics import controller_fence, encode_state
+from ottla.cluster.image import NO_VERSION, UNKNOWN_VERSION, ClusterImage, PartitionState
+from ottla.cluster.topics import check_can_be_written, controller_fence, encode_state
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
 from ottla.store.interface import Create, Op, Set
@@ -40,12 +40,13 @@ def elect_leader(
     state = image.partition(*topic_partition)
     if state is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {topic_partition}.")
+    path = znodes.partition_state_path(*topic_partition)
+    check_can_be_written(path, state.version)
     if election is ElectionType.PREFERRED:
         leader, isr = _preferred(image, topic_partition, state), state.isr
     else:
         leader, isr = _unclean(image, topic_partition, state)
     elected = _led(image, state, leader, isr)._replace(version=state.version + 1)
-    path = znodes.partition_state_path(*topic_partition)
     data = encode_state(elected)
     write = Create(path, data) if state.version == NO_VERSION else Set(path, data, state.version)
     return [controller_fence(image), write], elected
@@ -57,7 +58,10 @@ def restore_preferred(image: ClusterImage) -> list[tuple[TopicPartition, Partiti
         (TopicPartition(topic.name, state.partition), _led(image, state, preferred, state.isr))
         for topic in image.topics.values()
         for state in topic.partitions
-        if state.leader != (preferred := state.replicas[0]) and preferred in state.isr and preferred in image.brokers
+        if state.leader != (preferred := state.replicas[0])
+        and preferred in state.isr
+        and preferred in image.brokers
+        and state.version != UNKNOWN_VERSION
     ]
 
 

@@ -8,7 +8,7 @@ there is none, at the price of what only the dead have.
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ottla.cluster import znodes
-from ottla.cluster.image import NO_VERSION, ClusterImage, PartitionState, TopicState
+from ottla.cluster.image import NO_VERSION, UNKNOWN_VERSION, ClusterImage, PartitionState, TopicState
 from ottla.cluster.topics import controller_fence, encode_state
 from ottla.cluster.znodes import NO_LEADER
 from ottla.model import TopicPartition
@@ -63,9 +63,11 @@ def commits(image: ClusterImage, changes: Sequence[tuple[TopicPartition, Partiti
 
 
 def _partitions(image: ClusterImage) -> Iterator[tuple[TopicState, PartitionState]]:
+    """All but those whose state is damaged: a commit that cannot succeed would fail for its neighbours too."""
     for topic in image.topics.values():
         for state in topic.partitions:
-            yield topic, state
+            if state.version != UNKNOWN_VERSION:
+                yield topic, state
 
 
 def successor(

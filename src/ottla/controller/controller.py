@@ -45,7 +45,6 @@ class Controller:
         self._stopped = False
 
     def start(self) -> None:
-        self._metadata.subscribe(self._apply)
         self._schedule_balance()
 
     def stop(self) -> None:
@@ -55,7 +54,7 @@ class Controller:
         if self._working is not None:
             self._working.cancel()
 
-    def _apply(self, image: ClusterImage, config: BrokerConfig) -> None:
+    def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
         if image.controller_id in (NO_CONTROLLER, self._broker_id):
             self._look()
 

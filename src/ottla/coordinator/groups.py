@@ -72,8 +72,6 @@ class GroupCoordinator:
         self._expiry: Timer | None = None
 
     def start(self) -> None:
-        """Follow the cluster image from now on. The replicas must have followed it before."""
-        self._metadata.subscribe(self._apply)
         self._schedule_expiry()
 
     def stop(self) -> None:
@@ -83,7 +81,8 @@ class GroupCoordinator:
 
     # Following the cluster
 
-    def _apply(self, image: ClusterImage, config: BrokerConfig) -> None:
+    def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
+        """Follow the cluster, after the replicas."""
         before, self._topics = self._topics, image.topics
         if before is image.topics:
             return

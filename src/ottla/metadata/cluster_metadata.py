@@ -19,12 +19,7 @@ from ottla.cluster.elections import ElectionType, elect_leaders
 from ottla.cluster.failover import MAX_STATES_IN_COMMIT
 from ottla.cluster.image import IMAGE_PREFIXES, ClusterImage, Entity, TopicState
 from ottla.cluster.reassignment import Refusals, Targets, alter_reassignments
-from ottla.cluster.znodes import (
-    InvalidZnodeError,
-    PartitionStateZnode,
-    encode_partition_state,
-    partition_state_path,
-)
+from ottla.cluster.znodes import PartitionStateZnode, encode_partition_state, partition_state_path
 from ottla.config.definition import ConfigError
 from ottla.config.topic import topic_config, validate_topic_overrides
 from ottla.errors import ErrorCode, KafkaError
@@ -39,6 +34,7 @@ logger = logging.getLogger("ottla.metadata")
 
 T = TypeVar("T")
 Decision = Callable[[ClusterImage], tuple[list[Op], T]]
+ApplyImage = Callable[[ClusterImage, "BrokerConfig"], None]
 
 _ATTEMPTS = 10
 
@@ -53,17 +49,17 @@ class ClusterMetadata:
         self.broker_id = broker_id
         self._store = store
         self._random_bytes = random_bytes
-        self._listeners: list[Callable[[ClusterImage, BrokerConfig], None]] = []
+        self._apply: ApplyImage = _apply_nothing
         self._deciding = asyncio.Lock()
         self._watch: Watch | None = None
         self._behind = False
         self._following: asyncio.Task[None] | None = None
         self._fenced = False
 
-    def subscribe(self, listener: Callable[[ClusterImage, BrokerConfig], None]) -> None:
-        """Call with every new image, and at once with the present one."""
-        self._listeners.append(listener)
-        listener(self._image_to_act_on(), self.config)
+    def apply_with(self, apply: ApplyImage) -> None:
+        """Call `apply` with the present image at once, and with every new one. It must not raise."""
+        self._apply = apply
+        self.publish()
 
     def fence(self) -> None:
         """The cluster may have given this broker up: at once, nobody here acts as a leader any more."""
@@ -79,10 +75,8 @@ class ClusterMetadata:
         return self.image.without_leader(self.broker_id) if self._fenced else self.image
 
     def publish(self) -> None:
-        """Show everybody the image, again perhaps: it is the level that counts."""
-        image = self._image_to_act_on()
-        for listener in self._listeners:
-            listener(image, self.config)
+        """Apply the image, perhaps again: applying an image is idempotent."""
+        self._apply(self._image_to_act_on(), self.config)
 
     async def start(self) -> None:
         await self.refresh()
@@ -108,16 +102,32 @@ class ClusterMetadata:
     async def _refresh_quietly(self) -> None:
         try:
             await self.refresh()
-        except (StoreError, InvalidZnodeError) as error:
+        except StoreError as error:
             logger.error("the cluster's state cannot be read, the last known one stays in force: %s", error)
 
     async def refresh(self) -> None:
+        """Read what has changed in the store and apply it. Raises StoreError, and nothing else: a node that does not
+        parse is listed in `image.damaged`."""
         changes = await self._store.read_changes(self.image.revision, *IMAGE_PREFIXES)
         if changes.revision < self.image.revision or not (changes.nodes or changes.complete):
             return
         before, self.image = self.image, self.image.advanced(changes)
+        self._log_damage(before)
         self._apply_dynamic_settings(before)
         self.publish()
+
+    def _log_damage(self, before: ClusterImage) -> None:
+        now = self.image.damaged
+        if now is before.damaged:
+            return
+        for path, reason in now.items():
+            if path not in before.damaged:
+                logger.error(
+                    "the node %r of the store is damaged; its last good value stays in force: %s", path, reason
+                )
+        for path in before.damaged:
+            if path not in now:
+                logger.info("the node %r of the store is not damaged any more", path)
 
     def _apply_dynamic_settings(self, before: ClusterImage) -> None:
         mine, everyone = self.image.broker_config(self.broker_id), self.image.default_broker_config()
@@ -327,3 +337,7 @@ class ClusterMetadata:
             else:
                 await self.refresh()
                 return result
+
+
+def _apply_nothing(image: ClusterImage, config: BrokerConfig) -> None:
+    """While the broker starts, nothing is there yet that could follow the cluster."""

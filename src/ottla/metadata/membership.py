@@ -139,7 +139,7 @@ class Membership:
                 await self._metadata.refresh()
                 if session is not None and session == self._store.session_id:
                     break
-            except (StoreError, BrokerIdTakenError, znodes.InvalidZnodeError) as error:
+            except (StoreError, BrokerIdTakenError) as error:
                 logger.error("this broker cannot join the cluster, which will be tried again: %s", error)
             await _pause(self._clock, _JOIN_AGAIN_SECONDS)
         logger.info("this broker is a member of the cluster again")

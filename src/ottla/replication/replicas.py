@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from ottla.cluster.znodes import topic_path
 from ottla.config.definition import ConfigError
 from ottla.config.topic import TopicConfig, topic_config
 from ottla.errors import ErrorCode, KafkaError
@@ -29,7 +30,16 @@ _NEW_LOGS_AT_ONCE = 100
 
 
 class Replicas:
-    def __init__(self, broker_id: int, directories: list[LogDirectory], clock: Clock, background: Background) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        directories: list[LogDirectory],
+        clock: Clock,
+        background: Background,
+        *,
+        on_unfinished: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_unfinished` is called when the image should be applied again, because there is more of it to be made."""
         self.directories = directories
         self._broker_id = broker_id
         self._clock = clock
@@ -38,6 +48,8 @@ class Replicas:
         """All that are hosted here."""
         self._led: dict[tuple[str, int], Partition] = {}
         self._topics: Mapping[str, TopicState] = {}
+        self._damaged: Mapping[str, str] = {}
+        """Nodes of the store that do not parse, by path."""
         self._applied: dict[str, tuple[TopicState, Mapping[str, str]]] = {}
         """The topics as they are hosted now, each with its own settings."""
         self._complained_of: set[str] = set()
@@ -47,8 +59,7 @@ class Replicas:
         self._created = 0
         """New logs since the image was shown."""
         self._unfinished = False
-        self.on_unfinished: Callable[[], None] = lambda: None
-        """Called when the image should be shown again, because there is more of it to be made."""
+        self._on_unfinished = on_unfinished
         self.on_caught_up: Callable[[Partition], None] = lambda _: None
         """Called when a follower that is not in sync could be."""
         self.preferred_directories: dict[TopicPartition, LogDirectory] = {}
@@ -114,7 +125,7 @@ class Replicas:
 
     def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
         """Make the partitions match the image. It is the level that counts, so this can be repeated at any time."""
-        before, self._topics = self._topics, image.topics
+        before, self._topics, self._damaged = self._topics, image.topics, image.damaged
         self._created, self._unfinished = 0, False
         settings_changed, self._config = config is not self._config, config
         for name, topic in before.items():
@@ -129,7 +140,7 @@ class Replicas:
                 self._apply_topic(*wanted, config)
         self._starting = False
         if self._unfinished:
-            self._clock.call_later(0.0, self.on_unfinished)
+            self._clock.call_later(0.0, self._on_unfinished)
 
     def _apply_topic(self, topic: TopicState, overrides: Mapping[str, str], config: BrokerConfig) -> None:
         """A topic that cannot be served is tried again later, and is not in the way of the others."""
@@ -237,7 +248,9 @@ class Replicas:
         for directory in self.directories:
             for key in list(directory.logs):
                 state = self._state(key)
-                if state is None or self._broker_id not in state.replicas:
+                if topic_path(key.topic) in self._damaged:
+                    logger.warning("%s is kept: nobody can read whether the cluster wants it", key)
+                elif state is None or self._broker_id not in state.replicas:
                     logger.info("%s is on disk but not in the cluster; it is deleted", key)
                     self._delete_log(key)
 

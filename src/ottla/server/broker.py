@@ -53,6 +53,7 @@ from ottla.replication.replicas import Replicas
 from ottla.replication.throttling import ReplicationThrottles
 from ottla.server.listeners import Listeners
 from ottla.server.previous_shutdown import Shutdown, read_previous_shutdown, record_start
+from ottla.server.roles import Roles
 from ottla.server.stores import describe, is_shared, new_store, session_timeout, start_store
 from ottla.store.interface import Store, StoreError
 
@@ -98,7 +99,6 @@ class BrokerServer:
         self._id = config.integer("node.id")
         self._directories: list[LogDirectory] = []
         self._closing = contextlib.AsyncExitStack()
-        self._fetchers: ReplicaFetchers | None = None
 
     async def start(self) -> None:
         try:
@@ -139,27 +139,25 @@ class BrokerServer:
             await controller.elect_leaders(stopping=[self._id])
             await metadata.begin_new_epochs()
         record_start(self._world.disk, self._config.list("log.dirs"), self._world.boot_id)
-        broker = self._assemble(cluster_id, store, metadata)
+        broker, roles = self._assemble(cluster_id, store, metadata, controller)
         await self._listen(broker, store)
-        # Not before this broker is registered: who is in sync and not known to be alive is taken for dead.
-        assert self._fetchers is not None
-        metadata.subscribe(self._fetchers.apply)
+        roles.registered = True
+        metadata.publish()
         controller.start()
         self._closing.callback(controller.stop)
         if self._config.boolean("controlled.shutdown.enable"):
-            self._closing.push_async_callback(self._hand_over, broker, controller)
+            self._closing.push_async_callback(self._hand_over, broker, roles)
 
-    async def _hand_over(self, broker: Broker, controller: Controller) -> None:
+    async def _hand_over(self, broker: Broker, roles: Roles) -> None:
         """Before this broker stops, others lead what it leads, so that clients notice a change and no gap.
 
         It follows nobody any more from here on: else it would be in sync again at once, and those who lead would wait
         for it when it is gone. Until all others know who leads, it is still there to tell clients.
         """
         led = {it.topic_partition.topic for it in broker.replicas if it.leads}
-        assert self._fetchers is not None
-        self._fetchers.stop()
+        roles.fetchers.stop()
         try:
-            await controller.elect_leaders(stopping=[self._id])
+            await roles.controller.elect_leaders(stopping=[self._id])
             await until_known(broker.metadata, broker.peers, led)
         except (StoreError, KafkaError) as error:
             logger.warning("leadership could not be handed over before stopping: %s", error)
@@ -240,20 +238,18 @@ class BrokerServer:
                 found[key.topic] = topic_id, max(partitions, key.partition + 1), max(epoch, log.latest_epoch)
         return found
 
-    def _assemble(self, cluster_id: str, store: Store, metadata: ClusterMetadata) -> Broker:
+    def _assemble(
+        self, cluster_id: str, store: Store, metadata: ClusterMetadata, controller: Controller
+    ) -> tuple[Broker, Roles]:
         world, config = self._world, metadata.config
-        replicas = Replicas(self._id, self._directories, world.clock, world.background)
-        metadata.subscribe(replicas.apply)
-        replicas.delete_strays()
+        replicas = Replicas(self._id, self._directories, world.clock, world.background, on_unfinished=metadata.publish)
         self._closing.callback(replicas.close)
         throttles = ReplicationThrottles(self._id, world.clock, lambda: metadata.config)
         fetchers = ReplicaFetchers(self._id, replicas, lambda: metadata.config, throttles.as_follower)
-        self._fetchers = fetchers
         self._closing.callback(fetchers.stop)
         in_sync = InSyncReplicas(replicas, world.clock, lambda: metadata.config, partial(_alter_isr, metadata))
         in_sync.start()
         self._closing.callback(in_sync.stop)
-        replicas.on_unfinished = metadata.publish
         disk_failover = DiskFailover(metadata, replicas, store, world.clock)
         disk_failover.start()
         self._closing.callback(disk_failover.stop)
@@ -273,7 +269,10 @@ class BrokerServer:
         transactions = TransactionCoordinator(metadata, replicas, producer_ids, markers, peers, world.clock)
         transactions.start()
         self._closing.callback(transactions.stop)
-        return Broker(
+        roles = Roles(replicas, fetchers, groups, transactions, controller)
+        metadata.apply_with(roles.apply)
+        replicas.delete_strays()
+        broker = Broker(
             id=self._id,
             cluster_id=cluster_id,
             advertised=frozenset(listener.name for listener in advertised_listeners(config) or ()),
@@ -291,6 +290,7 @@ class BrokerServer:
             peers=peers,
             producer_ids=producer_ids,
         )
+        return broker, roles
 
     async def _listen(self, broker: Broker, store: Store) -> None:
         """Register with the addresses that were bound, then serve."""
