@@ -56,13 +56,13 @@ class Brokers:
         """Through which new connections are made."""
         self._directory = directory
         self._settings = {**SETTINGS, **settings}
-        self._tree = MemoryTree()
+        self.tree = MemoryTree()
         self._connections: dict[int, Connection] = {}
 
     async def start(self, broker_id: int, settings: Mapping[str, str] | None = None, disk: Disk | None = None) -> None:
         own = {"node.id": str(broker_id), "log.dirs": str(self._directory / f"broker{broker_id}")}
         config = BrokerConfig({**self._settings, **own, **(settings or {})})
-        world = World(store=lambda: MemoryStore(self._tree, SystemClock()), disk=disk or OsDisk())
+        world = World(store=lambda: MemoryStore(self.tree, SystemClock()), disk=disk or OsDisk())
         server = ObservedServer(config, world)
         await server.start()
         self.running[broker_id] = server

@@ -63,6 +63,7 @@ class ProcessCluster:
                     **self._store(via.get(broker_id)),
                     "zookeeper.session.timeout.ms": str(round(session_seconds * 1000)),
                     "offsets.topic.num.partitions": "1",
+                    "auto.leader.rebalance.enable": "false",
                     **settings,
                 },
             )

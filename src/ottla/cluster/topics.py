@@ -5,7 +5,7 @@ noticing cannot write any more. All further operations compare versions with the
 means that the image was old: read the changes and decide again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ottla.cluster import znodes
 from ottla.cluster.assignment import Start, assign_replicas, start_after
@@ -152,6 +152,19 @@ def delete_topic(image: ClusterImage, name: str) -> list[Op]:
     if name in image.topics_to_delete:
         ops.append(Delete(znodes.delete_topic_path(name)))
     return ops
+
+
+def delete_marked_topics(image: ClusterImage, *, enabled: bool) -> Iterator[list[Op]]:
+    """What to write for the topics that tools have marked in `/admin/delete_topics`, as Kafka's controller did.
+
+    A mark is removed together with its topic. If there is no such topic, or deletion is not `enabled`, the mark alone
+    is removed. A topic whose node is damaged keeps its mark until the node is mended.
+    """
+    for name in sorted(image.topics_to_delete):
+        if name in image.topics and enabled:
+            yield delete_topic(image, name)
+        elif name in image.topics or znodes.topic_path(name) not in image.damaged:
+            yield [controller_fence(image), Delete(znodes.delete_topic_path(name))]
 
 
 def _count(partitions: int, default: int) -> int:
