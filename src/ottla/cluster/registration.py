@@ -7,7 +7,7 @@ from ottla.cluster.image import NO_VERSION, ClusterImage
 from ottla.cluster.znodes import BrokerZnode, ProducerIdBlock
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import format_topic_id, new_topic_id
-from ottla.store.interface import Create, Delete, Node, Op, Set
+from ottla.store.interface import Check, Create, Delete, Node, Op, Set
 
 PRODUCER_IDS_PER_BLOCK = 1000
 MAX_PRODUCER_ID = 2**63 - 1
@@ -37,6 +37,11 @@ def elect_controller(image: ClusterImage, broker_id: int, time_ms: int) -> tuple
     if image.controller_epoch_version == NO_VERSION:
         return [*ops, Create(znodes.CONTROLLER_EPOCH, data)], epoch
     return [*ops, Set(znodes.CONTROLLER_EPOCH, data, image.controller_epoch_version)], epoch
+
+
+def resign_controller(image: ClusterImage) -> list[Op]:
+    """A conflict means that another broker is the controller already."""
+    return [Check(znodes.CONTROLLER_EPOCH, image.controller_epoch_version), Delete(znodes.CONTROLLER)]
 
 
 def allocate_producer_ids(node: Node | None, broker_id: int) -> tuple[list[Op], int, int]:

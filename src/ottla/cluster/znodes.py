@@ -295,7 +295,8 @@ def encode_controller(broker_id: int, timestamp_ms: int) -> bytes:
 
 @_reader("controller")
 def decode_controller(data: bytes) -> int:
-    return _int32(_decode(data)["brokerid"])
+    [broker_id] = _broker_ids([_decode(data)["brokerid"]])
+    return broker_id
 
 
 def encode_controller_epoch(epoch: int) -> bytes:

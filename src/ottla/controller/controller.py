@@ -16,6 +16,7 @@ from ottla.cluster.elections import restore_preferred
 from ottla.cluster.failover import commits, lead_without, leave
 from ottla.cluster.image import NO_CONTROLLER
 from ottla.cluster.reassignment import complete_reassignments
+from ottla.cluster.registration import resign_controller
 from ottla.cluster.returning import ReturningBrokers
 from ottla.cluster.topics import delete_marked_topics
 from ottla.metadata.membership import elect_self_controller
@@ -110,6 +111,8 @@ class Controller:
             try:
                 if self._metadata.image.controller_id == NO_CONTROLLER:
                     await elect_self_controller(self._metadata, self._store, self._broker_id, self._clock)
+                    if self._metadata.image.controller_id == NO_CONTROLLER:
+                        self._clock.call_later(_TRY_AGAIN_SECONDS, self._look)
                 if self._metadata.image.controller_id == self._broker_id:
                     await self._look_after_cluster()
             except StoreError as error:
@@ -143,6 +146,15 @@ class Controller:
 
     def _delete_marked_topics(self, image: ClusterImage) -> Iterable[list[Op]]:
         return delete_marked_topics(image, enabled=self._metadata.config.boolean("delete.topic.enable"))
+
+    async def resign(self) -> None:
+        """Stop, and let another broker become the controller, if there is one. Raises StoreError."""
+        self.stop()
+        image = self._metadata.image
+        if image.controller_id == self._broker_id and image.brokers.keys() - {self._broker_id}:
+            await self._store.commit(resign_controller(image))
+            await self._metadata.refresh()
+            logger.info("this broker is not the controller any more, since it stops")
 
     async def leave_in_sync(self) -> None:
         """Have this broker counted as in sync nowhere that others are. Raises StoreError."""

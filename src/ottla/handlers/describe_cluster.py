@@ -30,7 +30,7 @@ def handle(broker: Broker, context: Context, request: DescribeClusterRequest) ->
     return DescribeClusterResponse(
         error_message=_damage(broker.metadata.image.damaged),
         cluster_id=broker.cluster_id,
-        controller_id=broker.metadata.image.controller_id,
+        controller_id=broker.metadata.controller_for_clients,
         cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
         brokers=[
             DescribeClusterBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack)

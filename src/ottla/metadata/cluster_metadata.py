@@ -55,6 +55,20 @@ class ClusterMetadata:
         self._behind = False
         self._following: asyncio.Task[None] | None = None
         self._fenced = False
+        self.stopping = False
+        """This broker is about to stop, so it sends clients to other brokers."""
+
+    @property
+    def controller_for_clients(self) -> int:
+        """The broker that clients are told to be the controller: one that is there to answer them.
+
+        librdkafka asks for the controller once. If that broker is gone, or there is none, its requests time out. So a
+        broker that knows no living controller names itself: every broker serves the requests to a controller.
+        """
+        candidates = self.image.brokers.keys() - ({self.broker_id} if self.stopping else set())
+        if self.image.controller_id in candidates:
+            return self.image.controller_id
+        return self.broker_id if self.broker_id in candidates else min(candidates, default=self.broker_id)
 
     def apply_with(self, apply: ApplyImage) -> None:
         """Call `apply` with the present image at once, and with every new one. It must not raise."""

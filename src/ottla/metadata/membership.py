@@ -22,6 +22,8 @@ logger = logging.getLogger("ottla.metadata")
 
 _LOOK_AGAIN_SECONDS = 0.1
 _JOIN_AGAIN_SECONDS = 1.0
+_MOST_ATTEMPTS = 10
+"""To become the controller. More conflicts in a row are no race."""
 
 
 class BrokerIdTakenError(Exception):
@@ -77,20 +79,21 @@ async def register(store: Store, broker_id: int, broker: znodes.BrokerZnode) -> 
 
 
 async def elect_self_controller(metadata: ClusterMetadata, store: Store, broker_id: int, clock: Clock) -> None:
-    """Become the controller if the seat is free."""
-    while True:
+    """Become the controller if there is none."""
+    for _ in range(_MOST_ATTEMPTS):
         ops, epoch = elect_controller(metadata.image, broker_id, clock.time_ms())
         try:
             await store.commit(ops)
         except StoreConflictError:
             await metadata.refresh()
             if metadata.image.controller_id == NO_CONTROLLER:
-                continue  # Nobody has the seat; it was the image that was old.
+                continue  # There is no controller; it was the image that was old.
             logger.info("broker %d is the controller", metadata.image.controller_id)
         else:
             await metadata.refresh()
             logger.info("this broker is the controller, epoch %d", epoch)
         return
+    logger.error("this broker cannot become the controller: the store refuses it, and names no other")
 
 
 class Membership:

@@ -149,16 +149,21 @@ class BrokerServer:
             self._closing.push_async_callback(self._hand_over, broker, roles)
 
     async def _hand_over(self, broker: Broker, roles: Roles) -> None:
-        """Before this broker stops, others lead what it leads, so that clients notice a change and no gap.
+        """Before this broker stops, others lead its partitions and another broker becomes the controller.
 
-        It follows nobody any more from here on: else it would be in sync again at once, and those who lead would wait
-        for it when it is gone. Until all others know who leads, it is still there to tell clients.
+        The broker stops to fetch first. Otherwise it would be in sync again at once, and leaders would wait for it
+        when it is gone. It serves clients until all other brokers know the new leaders and the new controller.
         """
+        metadata = broker.metadata
+        metadata.stopping = True
+        was_controller = metadata.image.controller_id == self._id
         led = {it.topic_partition.topic for it in broker.replicas if it.leads}
         roles.fetchers.stop()
         try:
             await roles.controller.elect_leaders(stopping=[self._id])
-            await until_known(broker.metadata, broker.peers, led)
+            await roles.controller.resign()
+            if led or was_controller:
+                await until_known(metadata, broker.peers, led)
         except (StoreError, KafkaError) as error:
             logger.warning("leadership could not be handed over before stopping: %s", error)
 
