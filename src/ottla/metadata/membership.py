@@ -99,18 +99,28 @@ async def elect_self_controller(metadata: ClusterMetadata, store: Store, broker_
 class Membership:
     """Keeps a broker's entry. Whoever loses the session is fenced until there is a new entry in a new session."""
 
-    def __init__(self, broker_id: int, store: Store, metadata: ClusterMetadata, clock: Clock) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        store: Store,
+        metadata: ClusterMetadata,
+        clock: Clock,
+        on_session: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_session` is called in each new session before this broker registers."""
         self._broker_id = broker_id
         self._store = store
         self._metadata = metadata
         self._clock = clock
         self._entry: Callable[[], znodes.BrokerZnode]
+        self._on_session = on_session
         self._rejoining: asyncio.Task[None] | None = None
         self._stopped = False
 
     async def join(self, entry: Callable[[], znodes.BrokerZnode]) -> None:
         """Raises StoreError, BrokerIdTakenError."""
         self._entry = entry
+        self._on_session()
         await register(self._store, self._broker_id, entry())
         await self._metadata.refresh()
         if self._metadata.image.controller_id == NO_CONTROLLER:
@@ -138,6 +148,7 @@ class Membership:
             try:
                 await self._store.start()
                 session = self._store.session_id
+                self._on_session()
                 await register(self._store, self._broker_id, self._entry())
                 await self._metadata.refresh()
                 if session is not None and session == self._store.session_id:

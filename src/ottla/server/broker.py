@@ -51,6 +51,7 @@ from ottla.replication.log_settings import log_config
 from ottla.replication.moving import LogMoves
 from ottla.replication.replicas import Replicas
 from ottla.replication.throttling import ReplicationThrottles
+from ottla.server.former_session import FormerSession
 from ottla.server.listeners import Listeners
 from ottla.server.previous_shutdown import Shutdown, read_previous_shutdown, record_start
 from ottla.server.roles import Roles
@@ -121,6 +122,8 @@ class BrokerServer:
         for warning in self._config.warnings:
             logger.warning(warning)
         store = await self._open_store()
+        session = FormerSession(self._config, self._world, store)
+        await session.end()
         await wait_for_id(store, self._id, session_timeout(self._config) + 1, self._world.clock)
         cluster_id, store_is_new = await self._identify(store)
         metadata = ClusterMetadata(self._id, store, self._config, self._world.random.randbytes)
@@ -140,7 +143,7 @@ class BrokerServer:
             await metadata.begin_new_epochs()
         record_start(self._world.disk, self._config.list("log.dirs"), self._world.boot_id)
         broker, roles = self._assemble(cluster_id, store, metadata, controller)
-        await self._listen(broker, store)
+        await self._listen(broker, store, session)
         roles.registered = True
         metadata.publish()
         controller.start()
@@ -297,7 +300,7 @@ class BrokerServer:
         )
         return broker, roles
 
-    async def _listen(self, broker: Broker, store: Store) -> None:
+    async def _listen(self, broker: Broker, store: Store, session: FormerSession) -> None:
         """Register with the addresses that were bound, then serve."""
         listeners = Listeners(broker, self._world.network)
         self._closing.callback(listeners.close)
@@ -310,7 +313,7 @@ class BrokerServer:
                     "choose another port with --listen HOST:PORT."
                 ) from error
             self.addresses[listener.name] = address
-        membership = Membership(self._id, store, broker.metadata, self._world.clock)
+        membership = Membership(self._id, store, broker.metadata, self._world.clock, session.record)
         self._closing.callback(membership.stop)
         await membership.join(self._registration)
         listeners.start()

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.env.background import Background
 from ottla.env.clock import Clock
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from ottla.store.zookeeper_commits import Commits
     from ottla.store.zookeeper_mirror import Mirror
     from ottla.store.zookeeper_requests import Requests
+
+
+Credentials: TypeAlias = tuple[int, bytes]
+"""Of a session: its id and its password."""
 
 
 class ZooKeeperStore:
@@ -70,6 +74,18 @@ class ZooKeeperStore:
     @property
     def session_id(self) -> int | None:
         return self._session
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """Of the present session. Whoever has them can end it."""
+        identity = None if self._client is None else self._client.identity
+        return identity if identity is not None and identity[0] == self._session else None
+
+    async def end_session(self, credentials: Credentials) -> None:
+        """End a session whose process is dead, so that its ephemeral nodes go at once. Raises StoreError."""
+        from ottla.store.zookeeper_client import end_session
+
+        await self._background.run(lambda: end_session(self._address, credentials, self._patience))
 
     async def start(self) -> None:
         if self._session is not None:

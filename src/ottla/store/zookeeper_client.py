@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, NoNodeError, SessionExpiredError, SessionMovedError
-from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.serialization import Watch
 from kazoo.protocol.states import KazooState, KeeperState
 
@@ -277,6 +277,18 @@ class ZooKeeperClient:
         for request in requests:
             if not request.future.done():
                 request.future.set_exception(error)
+
+
+def end_session(address: str, identity: tuple[int, bytes], patience: float) -> None:
+    """Take over a session and close it. If the session is over already, another one begins and is closed. Blocks."""
+    kazoo = KazooClient(hosts=address, client_id=identity, handler=Handler(), logger=_kazoo_log)
+    try:
+        kazoo.start(patience)
+    except KazooTimeoutError as error:
+        raise StoreError(f"ZooKeeper at {address} has not been reached for {patience:g} seconds.") from error
+    finally:
+        kazoo.stop()
+        kazoo.close()
 
 
 def _repeated(address: str) -> str:
