@@ -77,11 +77,13 @@ class Machine:
         loop.rate = self.rate
         clock = self.clock = ProcessClock(loop)
         clock.skew_ms = self.skew_ms
+        background = SimBackground(cluster.scheduler, loop, self.disk, self._chance)
         world = World(
             clock=clock,
             disk=self.disk,
             network=ProcessNetwork(cluster.network, loop),
-            background=SimBackground(cluster.scheduler, loop, self.disk, self._chance),
+            background=background,
+            closing=background,
             random=self._chance,
             boot_id=f"boot {self._boots}",
             store=lambda: SimStore(cluster.ensemble, loop, clock, SESSION_SECONDS),

@@ -45,6 +45,7 @@ from ottla.metadata.membership import (
 from ottla.metadata.peers import Peers
 from ottla.replication.fetch_sessions import FetchSessions
 from ottla.replication.fetchers import ReplicaFetchers
+from ottla.replication.final_sync import LOGS_AT_ONCE, sync_logs
 from ottla.replication.housekeeping import Housekeeping
 from ottla.replication.in_sync import InSyncReplicas
 from ottla.replication.log_settings import log_config
@@ -84,6 +85,8 @@ class World:
     disk: Disk = field(default_factory=OsDisk)
     network: Network = field(default_factory=SocketNetwork)
     background: Workers = field(default_factory=Threads)
+    closing: Workers = field(default_factory=partial(Threads, LOGS_AT_ONCE))
+    """For the syncs of all logs when the broker stops."""
     random: random.Random = field(default_factory=random.SystemRandom)
     boot_id: str = field(default_factory=boot_id)
     store: Callable[[], Store] | None = None
@@ -148,6 +151,7 @@ class BrokerServer:
         metadata.publish()
         controller.start()
         self._closing.callback(controller.stop)
+        self._closing.push_async_callback(sync_logs, broker.replicas, self._world.closing)
         if self._config.boolean("controlled.shutdown.enable"):
             self._closing.push_async_callback(self._hand_over, broker, roles)
 
@@ -186,6 +190,7 @@ class BrokerServer:
             raise StartupError(f"log directory {path} cannot be used: {error.strerror}.") from error
         self._closing.callback(self._close_directories)
         self._closing.callback(world.background.close)
+        self._closing.callback(world.closing.close)
         store = world.store() if world.store is not None else new_store(self._config, world)
         self._closing.push_async_callback(store.close)
         await start_store(store, self._config)
