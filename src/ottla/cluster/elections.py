@@ -21,7 +21,7 @@ class ElectionType(IntEnum):
 def elect_leaders(
     image: ClusterImage, partitions: Iterable[TopicPartition], election: ElectionType
 ) -> tuple[list[Op], dict[TopicPartition, KafkaError]]:
-    """New leaders for all partitions that can have one, in one go, and why the others cannot."""
+    """Leaders for all partitions that can have one, in one commit, and the errors of the others."""
     ops: list[Op] = []
     refused: dict[TopicPartition, KafkaError] = {}
     for topic_partition in dict.fromkeys(partitions):
@@ -53,7 +53,7 @@ def elect_leader(
 
 
 def restore_preferred(image: ClusterImage) -> list[tuple[TopicPartition, PartitionState]]:
-    """The partitions that another replica leads than the one which should, although that one is alive and in sync."""
+    """The partitions whose preferred leader is alive and in sync but does not lead, and their new states."""
     return [
         (TopicPartition(topic.name, state.partition), _led(image, state, preferred, state.isr))
         for topic in image.topics.values()
@@ -88,7 +88,7 @@ def _preferred(image: ClusterImage, topic_partition: TopicPartition, state: Part
 def _unclean(
     image: ClusterImage, topic_partition: TopicPartition, state: PartitionState
 ) -> tuple[int, tuple[int, ...]]:
-    """A replica that is in sync if there is one; else any living one, at the price of what only others have."""
+    """An in-sync replica if there is one, else any living one. The records that only dead replicas have are lost."""
     if state.leader in image.brokers:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"Broker {state.leader} leads {topic_partition}.")
     alive = [replica for replica in state.replicas if replica in image.brokers]

@@ -14,12 +14,12 @@ MAX_PRODUCER_ID = 2**63 - 1
 
 
 def register_broker(broker_id: int, broker: BrokerZnode) -> list[Op]:
-    """The broker lives as long as its session. A conflict means that another one with this id is alive."""
+    """The registration lasts as long as the session. A conflict means that another broker with this id is alive."""
     return [Create(znodes.broker_path(broker_id), znodes.encode_broker(broker), ephemeral=True)]
 
 
 def create_cluster_id(random_bytes: Callable[[int], bytes]) -> tuple[list[Op], str]:
-    """A conflict means that another broker was first; its id counts."""
+    """A conflict means that another broker has set the id before."""
     cluster_id = format_topic_id(new_topic_id(random_bytes(16)))
     return [Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id))], cluster_id
 

@@ -157,13 +157,13 @@ class Controller:
             logger.info("this broker is not the controller any more, since it stops")
 
     async def leave_in_sync(self) -> None:
-        """Have this broker counted as in sync nowhere that others are. Raises StoreError."""
+        """Remove this broker from the in-sync replicas of all partitions that have others. Raises StoreError."""
         await self._write_until_stable(
             lambda image: commits(image, leave(image, self._broker_id)), "this broker is in sync with nobody"
         )
 
     async def elect_leaders(self, stopping: Collection[int] = ()) -> None:
-        """Have every partition led that can be; with `stopping`, by others than these brokers. Raises StoreError."""
+        """Elect a leader for every partition that can have one, none of them `stopping`. Raises StoreError."""
 
         def decide(image: ClusterImage) -> Iterable[list[Op]]:
             return commits(image, lead_without(image, self._metadata.allows_unclean, stopping))
@@ -182,7 +182,7 @@ class Controller:
                 if not written:
                     return
             except StoreConflictError:
-                logger.debug("the cluster changed while it was looked after; looking again")
+                logger.debug("the cluster changed while the controller decided; it decides again")
                 conflicts += 1
                 if conflicts == _MOST_CONFLICTS:
                     raise

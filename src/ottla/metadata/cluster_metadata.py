@@ -1,7 +1,7 @@
-"""The cluster image of this broker, kept in step with the store, and the changes it makes to it.
+"""The cluster image of this broker, kept in step with the store, and the changes that this broker makes to the cluster.
 
-State is level-triggered: a change is written to the store, then read back like anybody else's. A decision whose
-compare-and-set fails was made on an old image, so it is made again on a new one.
+State is level-triggered: the broker writes a change to the store, then reads it back like the change of any other
+broker. If the compare-and-set of a decision fails, the decision was made on an old image, and is made again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ClusterMetadata:
     ) -> None:
         self.image = ClusterImage()
         self.config = config
-        """In effect now: the static settings under the dynamic ones of the image."""
+        """The settings in effect: those of the properties file, overridden by the dynamic ones of the image."""
         self.broker_id = broker_id
         self._store = store
         self._random_bytes = random_bytes
@@ -76,12 +76,12 @@ class ClusterMetadata:
         self.publish()
 
     def fence(self) -> None:
-        """The cluster may have given this broker up: at once, nobody here acts as a leader any more."""
+        """The session is lost, so others may lead this broker's partitions. It stops to act as a leader at once."""
         self._fenced = True
         self.publish()
 
     def unfence(self) -> None:
-        """This broker is a member again, and leads what the store says."""
+        """This broker is registered again, and leads the partitions that the store says."""
         self._fenced = False
         self.publish()
 
@@ -108,7 +108,7 @@ class ClusterMetadata:
             self._following = asyncio.ensure_future(self._follow())
 
     async def _follow(self) -> None:
-        """A change may come while an earlier one is read, and too late to be part of it: then read once more."""
+        """A change that comes while an earlier one is read may not be part of that read, so read once more."""
         while self._behind:
             self._behind = False
             await self._refresh_quietly()
@@ -231,8 +231,8 @@ class ClusterMetadata:
         )
 
     async def _refresh_brokers(self) -> None:
-        """A broker that has said that it is ready takes part in whatever is placed next. If the store is away, what is
-        known has to do."""
+        """Read the latest registrations: a broker that has said that it is ready gets replicas of the next topic. If
+        the store does not answer, the present image has to do."""
         with contextlib.suppress(StoreError):
             await self.refresh()
 
@@ -251,7 +251,7 @@ class ClusterMetadata:
         await self._decide(decide, commit=not validate_only)
 
     async def alter_isr(self, partition: TopicPartition, leader_epoch: int, isr: Sequence[int], version: int) -> None:
-        """What a leader asks for: other in-sync replicas, if nobody has changed the partition's state meanwhile."""
+        """Write the in-sync replicas that a leader wants, if the partition's state is still the same."""
         state = PartitionStateZnode(self.broker_id, leader_epoch, tuple(isr), self.image.controller_epoch)
         write = Set(partition_state_path(*partition), encode_partition_state(state), version)
         try:
@@ -266,7 +266,7 @@ class ClusterMetadata:
     async def elect_leaders(
         self, partitions: Sequence[TopicPartition], election: ElectionType
     ) -> dict[TopicPartition, KafkaError]:
-        """Give partitions new leaders; returns why some of them get none."""
+        """Elect leaders. Returns the errors of the partitions for which none was elected."""
         refused: dict[TopicPartition, KafkaError] = {}
         for start in range(0, len(partitions), MAX_STATES_IN_COMMIT):
             refused |= await self._elect_some(partitions[start : start + MAX_STATES_IN_COMMIT], election)
@@ -278,7 +278,7 @@ class ClusterMetadata:
         return await self._decide(lambda image: elect_leaders(image, partitions, election))
 
     async def alter_reassignments(self, name: str, targets: Targets, *, allow_factor_change: bool) -> Refusals:
-        """Begin, change or cancel the moves of a topic's partitions; returns why some of them are refused."""
+        """Begin, change or cancel reassignments of a topic's partitions. Returns the errors of those refused."""
         refused: Refusals = {}
         await self._refresh_brokers()
         partitions = list(targets)
@@ -304,13 +304,13 @@ class ClusterMetadata:
         return topic_config(self.config, self.image.topic_config(topic)).unclean_leader_election_enable
 
     async def adopt_topics(self, found: Mapping[str, tuple[TopicId, int, int]]) -> None:
-        """Take over the topics of logs that were there before the store was."""
+        """Register the topics of logs that are older than the store."""
         if found:
             logger.info("the store is new; it learns %d topics from the logs", len(found))
             await self._decide(lambda image: (adopt_topics(image, self.broker_id, found), None))
 
     async def begin_new_epochs(self) -> None:
-        """Of all partitions that this broker leads, as many at a time as any store takes in one commit."""
+        """Begin a new leader epoch for all partitions that this broker leads, in commits that any store accepts."""
         led = [
             TopicPartition(topic.name, state.partition)
             for topic in self.image.topics.values()
@@ -324,7 +324,7 @@ class ClusterMetadata:
         await self._decide(lambda image: (begin_new_epochs(image, self.broker_id, partitions), None))
 
     async def _decide(self, decision: Decision[T], *, commit: bool = True) -> T:
-        """Decide on the image and write the decision; on the way out this broker has already acted on it."""
+        """Decide on the image and write the decision. This broker has applied the change when this returns."""
         async with self._deciding:
             try:
                 return await self._decide_until_it_fits(decision, commit)
@@ -354,4 +354,4 @@ class ClusterMetadata:
 
 
 def _apply_nothing(image: ClusterImage, config: BrokerConfig) -> None:
-    """While the broker starts, nothing is there yet that could follow the cluster."""
+    """While the broker starts, it has no parts yet that could follow the cluster."""

@@ -1,5 +1,6 @@
-"""How a broker becomes a member and stays one: the cluster gets its id, the broker its entry, one broker the
-controller's seat. The entry lives as long as the session with the store; without it, a broker leads nothing."""
+"""How a broker becomes a member of the cluster: it sets the cluster's id if there is none, registers, and becomes the
+controller if there is none. The registration lasts as long as the session with the store. Without it, a broker leads
+nothing."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ async def ensure_cluster_id(store: Store, random_bytes: Callable[[int], bytes], 
 
 
 async def wait_for_id(store: Store, broker_id: int, patience: float, clock: Clock) -> None:
-    """Until nobody has this id. After a crash, the former session of this broker outlives it a little.
+    """Wait until no broker with this id is registered. After a crash, the broker's former session has to time out.
 
     Nothing of the cluster may be touched before: whoever has the id may be alive and lead.
     """
@@ -69,7 +70,7 @@ async def wait_for_id(store: Store, broker_id: int, patience: float, clock: Cloc
 
 
 async def register(store: Store, broker_id: int, broker: znodes.BrokerZnode) -> None:
-    """Join. An entry of this very session is as good: it was made by an attempt that failed later."""
+    """Register. A registration of the same session is accepted: an earlier attempt made it and failed later."""
     try:
         await store.commit(register_broker(broker_id, broker))
     except StoreConflictError:
@@ -97,7 +98,7 @@ async def elect_self_controller(metadata: ClusterMetadata, store: Store, broker_
 
 
 class Membership:
-    """Keeps a broker's entry. Whoever loses the session is fenced until there is a new entry in a new session."""
+    """Keeps a broker registered. A broker that loses its session is fenced until it has registered in a new one."""
 
     def __init__(
         self,
@@ -135,7 +136,7 @@ class Membership:
             self._rejoining.cancel()
 
     def _lost(self) -> None:
-        """The others may have given this broker's partitions to each other already, so it stops here and now."""
+        """Other brokers may lead this broker's partitions already, so this broker is fenced at once."""
         if self._stopped:
             return
         logger.warning("the session with the store is lost; leading nothing until this broker has joined again")

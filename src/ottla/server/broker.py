@@ -1,4 +1,4 @@
-"""Puts a broker together and takes it apart again. Everything it needs from outside comes in through `World`."""
+"""Starts and stops a broker. Everything it needs from outside comes in through `World`."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ShutdownError(Exception):
 
 @dataclass
 class World:
-    """What a broker touches outside of itself. A simulation passes its own."""
+    """The outside world of a broker: clock, disk, network, threads. A simulation passes its own."""
 
     clock: Clock = field(default_factory=SystemClock)
     disk: Disk = field(default_factory=OsDisk)
@@ -141,7 +141,7 @@ class BrokerServer:
         elif previous is not Shutdown.CLEAN and metadata.image.topics:
             if previous is Shutdown.POWER_LOST:
                 await controller.leave_in_sync()
-            # Others lead from now on, where they can; here, it is a new epoch.
+            # Other replicas take over where they can. The partitions that stay here get a new leader epoch.
             await controller.elect_leaders(stopping=[self._id])
             await metadata.begin_new_epochs()
         record_start(self._world.disk, self._config.list("log.dirs"), self._world.boot_id)
@@ -181,7 +181,7 @@ class BrokerServer:
             if not world.disk.exists(path):
                 world.disk.make_directory(path)
                 world.disk.sync_directory(os.path.dirname(path.rstrip("/")))
-            # The lock is taken later; that it can be tells more clearly than the store what is wrong.
+            # The lock is taken later. This check gives a clearer error than the store would.
             with world.disk.lock(f"{path}/{LOCK}"):
                 pass
         except BlockingIOError as error:
@@ -207,7 +207,7 @@ class BrokerServer:
         return await ensure_cluster_id(store, self._world.random.randbytes, known.cluster_id if known else None)
 
     async def _refuse_empty_store(self, store: Store, cluster_id: str) -> None:
-        """One broker alone learns its topics again from its logs. Of a cluster, each would call the others' garbage."""
+        """A single broker learns its topics again from its logs. In a cluster, each would delete others' topics."""
         if await store.get(CLUSTER_ID) is None:
             path = self._config.list("log.dirs")[0]
             raise StartupError(
@@ -332,7 +332,7 @@ class BrokerServer:
             told = advertised.get(listener.name)
             host, port = (told.host, told.port) if told is not None else bound
             if host in EVERY_INTERFACE and config.get("zookeeper.connect"):
-                host = socket.getfqdn()  # The others may be on other machines.
+                host = socket.getfqdn()  # Other brokers and clients may be on other machines.
             endpoints.append(Endpoint(listener.name, host, port, listener.protocol))
         rack = config.get("broker.rack")
         return BrokerZnode(tuple(endpoints), None if rack is None else str(rack), self._world.clock.time_ms())
