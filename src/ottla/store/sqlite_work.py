@@ -57,7 +57,7 @@ class SqliteWork:
         return outcome
 
     def _changed(self) -> list[str] | None:
-        """The work is committed, so a failure here must not make it fail: None says that everything may have changed."""
+        """The work is committed, so a failure here must not make it fail. None: everything may have changed."""
         try:
             with self._file.reading():
                 return self.tree.newly_changed_paths()

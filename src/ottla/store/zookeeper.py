@@ -184,7 +184,7 @@ class ZooKeeperStore:
         return await self._commits.commit(ops)
 
     def watch(self, callback: Callable[[], None], *prefixes: str) -> Watch:
-        """A prefix that was not watched before gets one callback when the watch is set: it may have changed until then."""
+        """A prefix that was not watched before gets one callback when it is watched: it may have changed until then."""
         watch = self._watches.add(callback, prefixes)
         for watching in self._watch_prefixes(prefixes):
             watching.add_done_callback(lambda _: self._watches.notify(prefixes))
