@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ class ClosePreparation:
         """Blocking: may run in a thread. After a failure nobody knows what is on disk."""
         self.synced_end = self._log.sync()
         try:
-            self.active.sync_indexes()
+            with contextlib.suppress(FileNotFoundError):  # The log may be moved or deleted meanwhile.
+                self.active.sync_indexes()
         except OSError:
             self._log.fsync_failed = True
             raise
