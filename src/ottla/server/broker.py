@@ -164,7 +164,7 @@ class BrokerServer:
         metadata = broker.metadata
         metadata.stopping = True
         was_controller = metadata.image.controller_id == self._id
-        led = {it.topic_partition.topic for it in broker.replicas if it.leads}
+        led = sorted({it.topic_partition.topic for it in broker.replicas if it.leads})
         roles.fetchers.stop()
         try:
             await roles.controller.elect_leaders(stopping=[self._id])
