@@ -25,6 +25,7 @@ from bench.generator import Kind, Load
 from bench.measurement import OTTLA
 from bench.usage import split_cpu_seconds_of
 from ottla.config.broker import BrokerConfig
+from ottla.controller.controller import Controller
 from ottla.env.network import Address, Part
 from ottla.handlers.context import Broker
 from ottla.handlers.session import Session
@@ -37,6 +38,7 @@ from ottla.server.buffers import Buffers
 from ottla.server.connection import ClientConnection
 from ottla.server.dispatch import Dispatcher
 from ottla.server.event_loop import new_event_loop
+from ottla.server.roles import Roles
 from ottla.store.interface import Store
 
 _CALLS = 5_000
@@ -60,9 +62,11 @@ class Row(NamedTuple):
 class _ObservedServer(BrokerServer):
     broker: Broker
 
-    def _assemble(self, cluster_id: str, store: Store, metadata: ClusterMetadata) -> Broker:
-        self.broker = super()._assemble(cluster_id, store, metadata)
-        return self.broker
+    def _assemble(
+        self, cluster_id: str, store: Store, metadata: ClusterMetadata, controller: Controller
+    ) -> tuple[Broker, Roles]:
+        self.broker, roles = super()._assemble(cluster_id, store, metadata, controller)
+        return self.broker, roles
 
 
 class _NoSocket:

@@ -15,8 +15,10 @@ from sim.plan import SESSION_SECONDS, Plan
 from sim.store import Ensemble, SimStore
 
 if TYPE_CHECKING:
+    from ottla.controller.controller import Controller
     from ottla.handlers.context import Broker
     from ottla.metadata.cluster_metadata import ClusterMetadata
+    from ottla.server.roles import Roles
     from ottla.store.interface import Store
     from sim.trace import Trace
 
@@ -28,9 +30,11 @@ class ObservedServer(BrokerServer):
 
     broker: Broker | None = None
 
-    def _assemble(self, cluster_id: str, store: Store, metadata: ClusterMetadata) -> Broker:
-        self.broker = super()._assemble(cluster_id, store, metadata)
-        return self.broker
+    def _assemble(
+        self, cluster_id: str, store: Store, metadata: ClusterMetadata, controller: Controller
+    ) -> tuple[Broker, Roles]:
+        self.broker, roles = super()._assemble(cluster_id, store, metadata, controller)
+        return self.broker, roles
 
 
 class Machine:
@@ -82,6 +86,8 @@ class Machine:
             chores=workers,
             inspections=workers,
             store_work=workers,
+            loads=workers,
+            closing=workers,
             random=self._chance,
             boot_id=f"boot {self._boots}",
             store=lambda: SimStore(cluster.ensemble, loop, clock, SESSION_SECONDS),

@@ -8,7 +8,7 @@ from ottla.cluster.image import IMAGE_PREFIXES, ClusterImage
 from ottla.cluster.registration import create_cluster_id, elect_controller, register_broker
 from ottla.cluster.znodes import BrokerZnode, Endpoint
 from ottla.env.clock import SystemClock
-from ottla.store.interface import Changes, Op
+from ottla.store.interface import Changes, Node, Op
 from ottla.store.memory import MemoryStore, MemoryTree
 
 
@@ -28,7 +28,7 @@ class Cluster:
         for broker_id in range(1, brokers + 1):
             self.join(broker_id, racks[broker_id - 1] if racks else None)
         if brokers:
-            self.do(elect_controller(self.image, 1, 0)[0], session=self.sessions[1])
+            self.become_controller(1)
 
     def join(self, broker_id: int, rack: str | None = None) -> None:
         self.sessions[broker_id] = self.tree.begin_session(MemoryStore(self.tree, SystemClock()))
@@ -37,6 +37,14 @@ class Cluster:
     def leave(self, broker_id: int) -> None:
         self.tree.end_session(self.sessions.pop(broker_id))
         self.follow()
+
+    def become_controller(self, broker_id: int) -> None:
+        self.do(elect_controller(self.image, broker_id, 0)[0], session=self.sessions[broker_id])
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """All that an image is made of."""
+        return {path: node for path, node in self.changes(0).nodes.items() if node is not None}
 
     def do(self, ops: Sequence[Op], session: int = 0) -> list[int]:
         versions = self.tree.commit(ops, session)

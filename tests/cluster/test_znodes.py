@@ -138,11 +138,27 @@ def test_anything_else_is_refused(read: Callable[[bytes], Any], data: bytes) -> 
         b'{"topic_id":"RSZ--odYRlSOPGRgukKnAQ","partitions":{"0":[]}}',
         b'{"topic_id":"RSZ--odYRlSOPGRgukKnAQ","partitions":{"0":["1"]}}',
         b'{"topic_id":"RSZ--odYRlSOPGRgukKnAQ","partitions":{"x":[1]}}',
+        b'{"topic_id":"RSZ--odYRlSOPGRgukKnAQ","partitions":{}}',
+        b'{"topic_id":"RSZ--odYRlSOPGRgukKnAQ","partitions":{"0":[1,1]}}',
+        b'{"topic_id":"RSZ--odYRlSOPGRgukKnAQ","partitions":{"0":[2147483648]}}',
     ],
 )
 def test_impossible_topics_are_refused(data: bytes) -> None:
     with pytest.raises(InvalidZnodeError):
         znodes.decode_topic(data)
+
+
+@pytest.mark.parametrize("number", ["1e999", "2147483648", "-2147483649", "NaN"])
+def test_numbers_that_no_client_could_be_told_are_refused(number: str) -> None:
+    state = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":%s,"isr":[1]}' % number.encode()
+    with pytest.raises(InvalidZnodeError):
+        znodes.decode_partition_state(state)
+
+
+def test_text_that_no_client_could_be_told_is_refused() -> None:
+    with pytest.raises(InvalidZnodeError):
+        znodes.decode_config(b'{"version":1,"config":{"k":"\\ud800"}}')
+    assert znodes.decode_config(b'{"version":1,"config":{"k":"\\u00e9"}}') == {"k": "é"}
 
 
 names = st.text(max_size=20) | st.text("./%<>~ ", max_size=4)
@@ -172,10 +188,11 @@ def test_segments_that_are_no_names(segment: str) -> None:
         znodes.decode_name(segment)
 
 
-replicas = st.dictionaries(st.integers(0, 50), st.lists(st.integers(0, 9), min_size=1).map(tuple))
+broker_ids = st.lists(st.integers(0, 9), min_size=1, unique=True).map(tuple)
+replicas = st.dictionaries(st.integers(0, 50), broker_ids)
 
 
-@given(st.binary(min_size=16, max_size=16), st.lists(st.lists(st.integers(0, 9), min_size=1).map(tuple)), replicas)
+@given(st.binary(min_size=16, max_size=16), st.lists(broker_ids, min_size=1), replicas)
 def test_topics_come_back(raw: bytes, partitions: list[tuple[int, ...]], moving: dict[int, tuple[int, ...]]) -> None:
     topic = TopicZnode(TopicId(raw), dict(enumerate(partitions)), moving, moving)
     assert znodes.decode_topic(znodes.encode_topic(topic)) == topic

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ottla.cluster.image import ClusterImage
 from ottla.config.broker import BrokerConfig
 from ottla.coordinator.groups import GroupCoordinator
 from ottla.coordinator.markers import Markers
@@ -71,9 +72,14 @@ class Broker:
         await elect_self_controller(self.metadata, self.store, 1, self.clock)
         await register(self.store, 1, broker_znode(1))
         await self.metadata.refresh()
-        self.metadata.subscribe(self.replicas.apply)
+        self.metadata.apply_with(self._apply)
         self.groups.start()
         self.transactions.start()
+
+    def _apply(self, image: ClusterImage, config: BrokerConfig) -> None:
+        self.replicas.apply(image, config)
+        self.groups.apply(image, config)
+        self.transactions.apply(image, config)
 
     async def stop(self, *, clean: bool = True) -> None:
         self.transactions.stop()

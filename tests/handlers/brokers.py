@@ -9,6 +9,7 @@ from typing import TypeVar
 from ottla.client.connection import Connection, connect
 from ottla.cluster.image import ClusterImage, PartitionState
 from ottla.config.broker import BrokerConfig
+from ottla.controller.controller import Controller
 from ottla.env.clock import SystemClock
 from ottla.env.disk import Disk, OsDisk
 from ottla.env.network import Address
@@ -16,6 +17,7 @@ from ottla.handlers.context import Broker
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.records.builder import NewRecord, build_batch
 from ottla.server.broker import BrokerServer, World
+from ottla.server.roles import Roles
 from ottla.store.interface import Store
 from ottla.store.memory import MemoryStore, MemoryTree
 from ottla.wire.api.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -40,9 +42,11 @@ class ObservedServer(BrokerServer):
 
     broker: Broker
 
-    def _assemble(self, cluster_id: str, store: Store, metadata: ClusterMetadata) -> Broker:
-        self.broker = super()._assemble(cluster_id, store, metadata)
-        return self.broker
+    def _assemble(
+        self, cluster_id: str, store: Store, metadata: ClusterMetadata, controller: Controller
+    ) -> tuple[Broker, Roles]:
+        self.broker, roles = super()._assemble(cluster_id, store, metadata, controller)
+        return self.broker, roles
 
 
 class Brokers:
@@ -52,13 +56,13 @@ class Brokers:
         """Through which new connections are made."""
         self._directory = directory
         self._settings = {**SETTINGS, **settings}
-        self._tree = MemoryTree()
+        self.tree = MemoryTree()
         self._connections: dict[int, Connection] = {}
 
     async def start(self, broker_id: int, settings: Mapping[str, str] | None = None, disk: Disk | None = None) -> None:
         own = {"node.id": str(broker_id), "log.dirs": str(self._directory / f"broker{broker_id}")}
         config = BrokerConfig({**self._settings, **own, **(settings or {})})
-        world = World(store=lambda: MemoryStore(self._tree, SystemClock()), disk=disk or OsDisk())
+        world = World(store=lambda: MemoryStore(self.tree, SystemClock()), disk=disk or OsDisk())
         server = ObservedServer(config, world)
         await server.start()
         self.running[broker_id] = server

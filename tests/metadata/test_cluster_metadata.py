@@ -1,6 +1,7 @@
 """Every broker sees the same cluster; decisions survive races, and a store in trouble is an error, not a crash."""
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -13,7 +14,7 @@ from ottla.cluster.znodes import PartitionStateZnode
 from ottla.config.broker import BrokerConfig
 from ottla.errors import ErrorCode
 from ottla.model import GROUP_OFFSETS_TOPIC, TopicId, TopicPartition
-from ottla.store.interface import Op, Put
+from ottla.store.interface import Delete, Op, Put
 from tests.metadata.world import ControllerWorld
 from tests.replication.world import expect, on_loop, settle
 
@@ -41,12 +42,12 @@ async def test_two_brokers_see_each_others_changes() -> None:
 
 
 @on_loop
-async def test_listeners_get_the_present_image_and_every_later_one() -> None:
+async def test_the_broker_applies_the_present_image_and_every_later_one() -> None:
     world = ControllerWorld()
     one = await world.join(1)
     await one.metadata.create_topic("first")
     seen: list[list[str]] = []
-    one.metadata.subscribe(lambda image, _: seen.append(sorted(image.topics)))
+    one.metadata.apply_with(lambda image, _: seen.append(sorted(image.topics)))
     assert seen == [["first"]]
     await one.metadata.create_topic("second")
     assert seen[-1] == ["first", "second"]
@@ -249,14 +250,21 @@ async def test_a_change_that_cannot_be_read_is_logged_and_read_with_the_next(
 
 
 @on_loop
-async def test_a_node_that_makes_no_sense_leaves_the_last_image_in_force(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_damaged_node_is_logged_once_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     world = ControllerWorld()
     one = await world.join(1)
+    caplog.set_level(logging.INFO)
+    for data in (b"not json", b"still not json"):
+        world.tree.commit([Put(znodes.topic_path("odd"), data)], 0)
+        await world.notice()
     await one.metadata.create_topic("clicks")
-    world.tree.commit([Put(znodes.topic_path("odd"), b"not json")], 0)
-    await world.notice()
-    assert "/brokers/topics/odd is not a topic node" in caplog.text
+    await one.metadata.refresh()
     assert set(one.metadata.image.topics) == {"clicks"}
+    assert caplog.text.count("the node '/brokers/topics/odd' of the store is damaged") == 1
+    assert "not a topic node: b'not json'" in caplog.text
+    world.tree.commit([Delete(znodes.topic_path("odd"))], 0)
+    await world.notice()
+    assert caplog.text.count("the node '/brokers/topics/odd' of the store is not damaged any more") == 1
 
 
 # Settings
@@ -279,11 +287,11 @@ async def test_dynamic_settings_of_a_broker_take_effect() -> None:
 
 
 @on_loop
-async def test_listeners_get_the_settings_with_the_image() -> None:
+async def test_the_broker_gets_the_settings_with_the_image() -> None:
     world = ControllerWorld()
     one = await world.join(1)
     seen: list[BrokerConfig] = []
-    one.metadata.subscribe(lambda _, config: seen.append(config))
+    one.metadata.apply_with(lambda _, config: seen.append(config))
     await one.metadata.create_topic("clicks")
     assert seen[-1] is seen[0], "settings that did not change are the same object"
     await one.metadata.set_overrides(DEFAULT_BROKER, lambda _: {"log.retention.ms": "7000"})

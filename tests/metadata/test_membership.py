@@ -1,6 +1,7 @@
 """How brokers agree on the cluster's id, on who is who, and on the one controller."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -15,7 +16,7 @@ from ottla.metadata.membership import (
     register,
     wait_for_id,
 )
-from ottla.store.interface import Create
+from ottla.store.interface import Create, Op, Put, Refusal, StoreConflictError
 from tests.metadata.world import ControllerWorld, Member
 from tests.replication.cluster import broker_znode
 from tests.replication.world import on_loop, settle
@@ -135,6 +136,43 @@ async def test_a_free_seat_is_taken_even_with_an_old_image() -> None:
     assert (two.metadata.image.controller_id, two.metadata.image.controller_epoch) == (2, 2)
 
 
+@on_loop
+async def test_clients_are_sent_to_a_broker_that_is_there() -> None:
+    world = ControllerWorld()
+    one, two = await world.join(1), await world.join(2)
+    assert (one.metadata.controller_for_clients, two.metadata.controller_for_clients) == (1, 1)
+    one.metadata.stopping = True
+    assert one.metadata.controller_for_clients == 2
+    await one.leave()
+    await world.notice()
+    assert two.metadata.image.controller_id == NO_CONTROLLER
+    assert two.metadata.controller_for_clients == 2
+    two.metadata.stopping = True
+    assert two.metadata.controller_for_clients == 2, "there is no other"
+
+
+@on_loop
+async def test_a_controller_that_does_not_exist_is_replaced() -> None:
+    world = ControllerWorld()
+    one = await started(world, 1)
+    world.tree.commit([Put(znodes.CONTROLLER, znodes.encode_controller(-1, 0))], 0)
+    await elect_self_controller(one.metadata, one.store, 1, world.clock)
+    assert one.metadata.image.controller_id == 1
+
+
+@on_loop
+async def test_a_store_that_always_refuses_is_not_asked_for_ever(caplog: pytest.LogCaptureFixture) -> None:
+    world = ControllerWorld()
+    one = await started(world, 1)
+
+    async def refuse(ops: Sequence[Op]) -> list[int]:
+        raise StoreConflictError(0, ops[0], Refusal.EXISTS)
+
+    one.store.commit = refuse  # type: ignore[method-assign]
+    await elect_self_controller(one.metadata, one.store, 1, world.clock)
+    assert "this broker cannot become the controller" in caplog.text
+
+
 # A session that is lost
 
 
@@ -145,7 +183,7 @@ class Joined:
         self.member = member
         self.leaders: list[int] = []
         self.membership = Membership(member.id, member.store, member.metadata, world.clock)
-        member.metadata.subscribe(lambda image, _: self._see(image))
+        member.metadata.apply_with(lambda image, _: self._see(image))
 
     def _see(self, image: ClusterImage) -> None:
         self.leaders = [state.leader for topic in image.topics.values() for state in topic.partitions]

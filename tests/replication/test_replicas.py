@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from ottla.cluster.adoption import begin_new_epochs
+from ottla.cluster.image import image_from_tree
 from ottla.cluster.topics import create_partitions
+from ottla.cluster.znodes import topic_path
 from ottla.config.broker import BrokerConfig
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
@@ -149,6 +151,23 @@ def test_logs_that_the_cluster_does_not_know_are_deleted(tmp_path: Path, caplog:
     again.replicas.delete_strays()
     assert again.on_disk() == [["clicks-0", "clicks-1"]]
     assert "gone-1 is on disk but not in the cluster" in caplog.text
+
+
+def test_the_log_of_a_topic_whose_node_is_damaged_is_no_stray(tmp_path: Path) -> None:
+    """A broker that starts has no last good value of the node."""
+    host = Host(tmp_path)
+    host.create_topic("clicks")
+    host.replicas.leader_of("clicks", 0).append(batch(b"precious"))
+    kill(host.directories[0])
+    again = Host(tmp_path, cluster=host.cluster)
+    nodes = again.cluster.tree.nodes
+    path = topic_path("clicks")
+    damaged = image_from_tree({**nodes, path: nodes[path]._replace(data=b"nonsense")})
+    again.replicas.apply(damaged, again.config)
+    again.replicas.delete_strays()
+    assert again.on_disk() == [["clicks-0"]]
+    again.replicas.apply(damaged.updated({path: nodes[path]}), again.config)
+    assert values(visible(again.replicas.leader_of("clicks", 0))) == [b"precious"]
 
 
 def test_a_log_that_cannot_be_served_now_is_no_stray(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """What a broker says that cannot get at its ZooKeeper, and how long it waits."""
 
+import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,11 +13,13 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
+from ottla.server.former_session import SESSION_FILE
 from tests.compat.processes import free_port
 from tests.server.broker_process import BrokerProcess, broker_process, command
 from tests.store.conftest import new_server
 
 SESSION_MS = 2000
+WAITING = "waiting for the former session of broker 1 to end"
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +55,40 @@ def test_the_second_of_two_with_one_id_says_so_and_touches_nothing(tmp_path: Pat
         assert not any("WARNING" in line or "epoch 2" in line for line in first.output)
 
 
-def test_a_killed_broker_comes_back_when_its_session_is_over(tmp_path: Path, connect: str) -> None:
+def test_a_killed_broker_ends_its_own_session(tmp_path: Path, connect: str) -> None:
+    """Its start would fail here if it had to wait for the session, which is longer than a test waits for a start."""
+    long = settings(connect, **{"zookeeper.session.timeout.ms": "36000"})
+    with broker_process(tmp_path, long):
+        file = tmp_path / SESSION_FILE
+        assert file.stat().st_mode & 0o777 == 0o600
+        first = file.read_bytes()
+    with broker_process(tmp_path, long) as again:
+        assert any(", which this broker left behind when it was killed" in line for line in again.output)
+        assert not any(WAITING in line for line in again.output)
+        assert file.read_bytes() != first
+        assert again.terminate() == 0
+    with broker_process(tmp_path, long) as third:
+        assert not any("session" in line and "left behind" in line for line in third.output), "a clean stop left none"
+
+
+def test_a_session_of_another_machine_has_to_time_out(tmp_path: Path, connect: str) -> None:
     long = settings(connect, **{"zookeeper.session.timeout.ms": "9000"})
     with broker_process(tmp_path, long):
         pass
+    file = tmp_path / SESSION_FILE
+    file.write_text(json.dumps(json.loads(file.read_bytes()) | {"boot_id": "another"}))
     with broker_process(tmp_path, long) as again:
-        assert any("waiting for the former session of broker 1 to end, 10 s at most" in line for line in again.output)
+        assert any(f"{WAITING}, 10 s at most" in line for line in again.output)
+        assert not any("left behind" in line for line in again.output)
+
+
+def test_a_copy_of_a_directory_does_not_end_the_session_of_the_living_broker(tmp_path: Path, connect: str) -> None:
+    with broker_process(tmp_path / "first", settings(connect)) as living:
+        shutil.copytree(tmp_path / "first", tmp_path / "copy")
+        said = complaint(tmp_path / "copy", settings(connect))
+        assert said == "A broker with id 1 is already running in this cluster; set another node.id."
+        assert living.terminate() == 0
+        assert not any("the session with the store is lost" in line for line in living.output)
 
 
 def test_nobody_is_there(tmp_path: Path) -> None:

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec
 
 from ottla.config.broker import BrokerConfig
+from ottla.controller.controller import Controller
 from ottla.env.clock import Timer
 from ottla.env.network import Accept, Address, FileSlice, Listener, Part, Receiver
 from ottla.handlers.context import Broker
 from ottla.metadata.cluster_metadata import ClusterMetadata
 from ottla.server.broker import BrokerServer, World
+from ottla.server.roles import Roles
 from ottla.store.interface import Store
 from ottla.wire import codec
 from ottla.wire.framing import parse_response_header
@@ -220,9 +222,11 @@ class _ObservedServer(BrokerServer):
 
     broker: Broker
 
-    def _assemble(self, cluster_id: str, store: Store, metadata: ClusterMetadata) -> Broker:
-        self.broker = super()._assemble(cluster_id, store, metadata)
-        return self.broker
+    def _assemble(
+        self, cluster_id: str, store: Store, metadata: ClusterMetadata, controller: Controller
+    ) -> tuple[Broker, Roles]:
+        self.broker, roles = super()._assemble(cluster_id, store, metadata, controller)
+        return self.broker, roles
 
 
 class Running(NamedTuple):

@@ -1,9 +1,10 @@
-"""Brokers as processes on a real ZooKeeper, a client that writes all the time, and looks at what came of it."""
+"""Brokers as processes on a real ZooKeeper or on one SQLite file, and a client that writes all the time."""
 
+import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
 from ottla.cli.zookeeper_server import ZooKeeperServer
+from ottla.env.background import Threads
+from ottla.env.clock import SystemClock
+from ottla.env.disk import OsDisk
+from ottla.store.interface import Node, Op, Store
+from ottla.store.sqlite import SqliteStore
+from ottla.store.zookeeper import ZooKeeperStore
 from tests.compat.processes import BrokerProcess
 
 TOPIC = "written"
@@ -38,21 +45,72 @@ class ProcessCluster:
     """Brokers numbered from 1; each may have an address of its own for ZooKeeper, such as a proxy's."""
 
     def __init__(
-        self, directory: Path, zookeeper: ZooKeeperServer, brokers: int, via: Mapping[int, str], session_seconds: float
+        self,
+        directory: Path,
+        zookeeper: ZooKeeperServer | None,
+        brokers: int,
+        via: Mapping[int, str],
+        session_seconds: float,
+        settings: Mapping[str, str],
     ) -> None:
-        self.zookeeper = zookeeper
+        self._zookeeper = zookeeper
+        self._store_file = directory / "store.sqlite"
         self.brokers = {
             broker_id: BrokerProcess(
                 directory / f"broker-{broker_id}",
                 {
                     "node.id": str(broker_id),
-                    "zookeeper.connect": via.get(broker_id, zookeeper.address) + CHROOT,
+                    **self._store(via.get(broker_id)),
                     "zookeeper.session.timeout.ms": str(round(session_seconds * 1000)),
                     "offsets.topic.num.partitions": "1",
+                    "auto.leader.rebalance.enable": "false",
+                    **settings,
                 },
             )
             for broker_id in range(1, brokers + 1)
         }
+
+    def _store(self, address: str | None) -> Mapping[str, str]:
+        if self._zookeeper is None:
+            return {"store.file": str(self._store_file)}
+        return {"zookeeper.connect": (address or self._zookeeper.address) + CHROOT}
+
+    @property
+    def zookeeper(self) -> ZooKeeperServer:
+        assert self._zookeeper is not None
+        return self._zookeeper
+
+    def write(self, *ops: Op) -> None:
+        """Change the store as a tool does."""
+
+        async def write() -> None:
+            async with self._open_store() as store:
+                await store.commit(ops)
+
+        asyncio.run(write())
+
+    def read(self, path: str) -> bytes:
+        """The data of a node of the store."""
+
+        async def read() -> Node | None:
+            async with self._open_store() as store:
+                return await store.get(path)
+
+        node = asyncio.run(read())
+        assert node is not None
+        return node.data
+
+    @contextlib.asynccontextmanager
+    async def _open_store(self) -> AsyncIterator[Store]:
+        store: Store
+        with contextlib.closing(Threads()) as threads:
+            if self._zookeeper is None:
+                store = SqliteStore(str(self._store_file), SystemClock(), threads, OsDisk())
+            else:
+                store = ZooKeeperStore(self._zookeeper.address + CHROOT, SystemClock(), threads)
+            await store.start()
+            yield store
+            await store.close()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -214,12 +272,14 @@ class Writer:
 @contextlib.contextmanager
 def process_cluster(
     directory: Path,
-    zookeeper: ZooKeeperServer,
+    zookeeper: ZooKeeperServer | None,
     brokers: int = 3,
     via: Mapping[int, str] | None = None,
     session_seconds: float = SESSION_SECONDS,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[ProcessCluster]:
-    cluster = ProcessCluster(directory, zookeeper, brokers, via or {}, session_seconds)
+    """Without a ZooKeeper, the brokers share an SQLite file."""
+    cluster = ProcessCluster(directory, zookeeper, brokers, via or {}, session_seconds, settings or {})
     try:
         cluster.start()
         yield cluster

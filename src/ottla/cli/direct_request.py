@@ -1,4 +1,4 @@
-"""The two requests that confluent-kafka does not offer, sent to one broker over a plain socket."""
+"""The requests that confluent-kafka does not offer, sent to one broker over a plain socket."""
 
 import socket
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,7 @@ from typing import TypeVar
 from ottla.cli.client import CONNECT_TIMEOUT, REQUEST_TIMEOUT
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
+from ottla.wire.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.api.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.wire.api.offset_delete import (
     OffsetDeleteRequest,
@@ -35,6 +36,12 @@ def partition_sizes(host: str, port: int, topics: Mapping[str, Sequence[int]]) -
         for partition in topic.partitions
         if not partition.is_future_key
     }
+
+
+def damaged_nodes(host: str, port: int) -> list[str]:
+    """The nodes of the store that this broker cannot read, each with the reason."""
+    answer = _send(host, port, DescribeClusterRequest(), DescribeClusterResponse, version=0)
+    return answer.error_message.splitlines() if answer.error_message and not answer.error_code else []
 
 
 def delete_offsets(

@@ -1,5 +1,6 @@
-"""`ottla doctor`: is the broker there, and does it send clients to an address they can reach?"""
+"""`ottla doctor`: does the broker answer, can clients reach the addresses it advertises, and is its store sound?"""
 
+import contextlib
 import socket
 import time
 from typing import NamedTuple
@@ -9,6 +10,7 @@ import typer
 from ottla.cli.admin import Admin, Cluster
 from ottla.cli.client import CONNECT_TIMEOUT, Client, SilentBrokerError, dial
 from ottla.cli.command_error import CommandError
+from ottla.cli.direct_request import damaged_nodes
 from ottla.cli.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, ClientSettings, Json, single
 from ottla.cli.output import print_json, styled
 from ottla.model import INTERNAL_TOPICS
@@ -28,7 +30,8 @@ def doctor(
     client_settings: ClientSettings = None,
     json: Json = False,
 ) -> None:
-    """Check that a broker answers, that what it advertises can be reached, and how quick it is.
+    """Check that a broker answers, how quick it is, that clients can reach the addresses it advertises, and that the
+    brokers can read every node of their store.
 
     A client dials the bootstrap address only once: it then follows the addresses the brokers advertise. When these
     cannot be reached from here, everything but the first request fails.
@@ -48,6 +51,7 @@ def doctor(
         Advertised(broker.id, f"{broker.host}:{broker.port}", _reachable(broker.host, broker.port))
         for broker in cluster.brokers
     ]
+    damaged = _damaged_nodes(cluster, advertised)
     topics = [name for name in cluster.topics if name not in INTERNAL_TOPICS]
     if json:
         print_json(
@@ -58,11 +62,13 @@ def doctor(
                 "round_trip_ms": round(round_trip_ms, 3),
                 "brokers": [broker._asdict() for broker in advertised],
                 "topics": len(topics),
+                "damaged_nodes": damaged,
             }
         )
     else:
-        _print_findings(cluster, advertised, len(topics), round_trip_ms)
+        _print_findings(cluster, advertised, damaged, len(topics), round_trip_ms)
     _fail_for_unreachable(advertised)
+    _fail_for_damage(damaged)
     if not json:
         print(f"Next: {_next_step(bootstrap_server, topics)}")
 
@@ -84,11 +90,25 @@ def _ask(client: Client) -> tuple[Cluster, float]:
     return cluster, (time.perf_counter() - started) * 1000
 
 
-def _print_findings(cluster: Cluster, advertised: list[Advertised], topics: int, round_trip_ms: float) -> None:
+def _damaged_nodes(cluster: Cluster, advertised: list[Advertised]) -> list[str]:
+    """What any of the brokers cannot read: one that has just started may know of more than the others."""
+    found: dict[str, None] = {}
+    for broker, seen in zip(cluster.brokers, advertised, strict=True):
+        if seen.reachable:
+            with contextlib.suppress(OSError, ValueError):  # Another kind of broker, or one that wants TLS.
+                found.update(dict.fromkeys(damaged_nodes(broker.host, broker.port)))
+    return list(found)
+
+
+def _print_findings(
+    cluster: Cluster, advertised: list[Advertised], damaged: list[str], topics: int, round_trip_ms: float
+) -> None:
     _tell(True, f"Cluster {cluster.id} answers in {round_trip_ms:.1f} ms; brokers: {len(advertised)}, topics: {topics}")
     for broker in advertised:
         can = "can" if broker.reachable else "cannot"
         _tell(broker.reachable, f"Broker {broker.broker} advertises {broker.address}, which {can} be reached from here")
+    for line in damaged:
+        _tell(False, f"Damaged node in the store: {line}")
 
 
 def _fail_for_unreachable(advertised: list[Advertised]) -> None:
@@ -98,6 +118,14 @@ def _fail_for_unreachable(advertised: list[Advertised]) -> None:
                 f"Broker {broker.broker} sends clients to {broker.address}, which does not answer from here; "
                 "set its advertised.listeners to an address that clients can reach."
             )
+
+
+def _fail_for_damage(damaged: list[str]) -> None:
+    if damaged:
+        raise CommandError(
+            f"The brokers cannot read {len(damaged)} node(s) of their store: {'; '.join(damaged)}. "
+            "They go on with the last good values; write the correct data to these nodes, or delete them."
+        )
 
 
 def _next_step(bootstrap_server: str, topics: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Decisions about logs that were there before the store: Apache Kafka's data, or ours after the store was lost.
+"""Decisions about logs that are older than the store: Apache Kafka's data, or ours after the store was lost.
 
 The logs name their topics, so an empty store can learn the topics from them instead of taking the logs for garbage.
 """

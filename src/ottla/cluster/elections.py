@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from ottla.cluster import znodes
-from ottla.cluster.image import NO_VERSION, ClusterImage, PartitionState
-from ottla.cluster.topics import controller_fence, encode_state
+from ottla.cluster.image import NO_VERSION, UNKNOWN_VERSION, ClusterImage, PartitionState
+from ottla.cluster.topics import check_can_be_written, controller_fence, encode_state
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
 from ottla.store.interface import Create, Op, Set
@@ -21,7 +21,7 @@ class ElectionType(IntEnum):
 def elect_leaders(
     image: ClusterImage, partitions: Iterable[TopicPartition], election: ElectionType
 ) -> tuple[list[Op], dict[TopicPartition, KafkaError]]:
-    """New leaders for all partitions that can have one, in one go, and why the others cannot."""
+    """Leaders for all partitions that can have one, in one commit, and the errors of the others."""
     ops: list[Op] = []
     refused: dict[TopicPartition, KafkaError] = {}
     for topic_partition in dict.fromkeys(partitions):
@@ -40,24 +40,28 @@ def elect_leader(
     state = image.partition(*topic_partition)
     if state is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {topic_partition}.")
+    path = znodes.partition_state_path(*topic_partition)
+    check_can_be_written(path, state.version)
     if election is ElectionType.PREFERRED:
         leader, isr = _preferred(image, topic_partition, state), state.isr
     else:
         leader, isr = _unclean(image, topic_partition, state)
     elected = _led(image, state, leader, isr)._replace(version=state.version + 1)
-    path = znodes.partition_state_path(*topic_partition)
     data = encode_state(elected)
     write = Create(path, data) if state.version == NO_VERSION else Set(path, data, state.version)
     return [controller_fence(image), write], elected
 
 
 def restore_preferred(image: ClusterImage) -> list[tuple[TopicPartition, PartitionState]]:
-    """The partitions that another replica leads than the one which should, although that one is alive and in sync."""
+    """The partitions whose preferred leader is alive and in sync but does not lead, and their new states."""
     return [
         (TopicPartition(topic.name, state.partition), _led(image, state, preferred, state.isr))
         for topic in image.topics.values()
         for state in topic.partitions
-        if state.leader != (preferred := state.replicas[0]) and preferred in state.isr and preferred in image.brokers
+        if state.leader != (preferred := state.replicas[0])
+        and preferred in state.isr
+        and preferred in image.brokers
+        and state.version != UNKNOWN_VERSION
     ]
 
 
@@ -84,7 +88,7 @@ def _preferred(image: ClusterImage, topic_partition: TopicPartition, state: Part
 def _unclean(
     image: ClusterImage, topic_partition: TopicPartition, state: PartitionState
 ) -> tuple[int, tuple[int, ...]]:
-    """A replica that is in sync if there is one; else any living one, at the price of what only others have."""
+    """An in-sync replica if there is one, else any living one. The records that only dead replicas have are lost."""
     if state.leader in image.brokers:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"Broker {state.leader} leads {topic_partition}.")
     alive = [replica for replica in state.replicas if replica in image.brokers]

@@ -1,4 +1,4 @@
-"""Decisions about leadership that nobody asked for: a broker has died, come back, or is about to stop.
+"""Decisions about leadership that the controller makes by itself: a broker has died, come back, or is about to stop.
 
 A leader is taken from the living in-sync replicas, in the order in which the replicas were assigned, since these have
 everything that was committed. Only a topic that allows it (`unclean.leader.election.enable`) takes another replica when
@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 
 from ottla.cluster import znodes
-from ottla.cluster.image import NO_VERSION, ClusterImage, PartitionState, TopicState
+from ottla.cluster.image import NO_VERSION, UNKNOWN_VERSION, ClusterImage, PartitionState, TopicState
 from ottla.cluster.topics import controller_fence, encode_state
 from ottla.cluster.znodes import NO_LEADER
 from ottla.model import TopicPartition
@@ -54,7 +54,7 @@ def leave(image: ClusterImage, broker_id: int) -> list[tuple[TopicPartition, Par
 
 
 def commits(image: ClusterImage, changes: Sequence[tuple[TopicPartition, PartitionState]]) -> Iterator[list[Op]]:
-    """The changes as lists of operations, each small enough for any store."""
+    """The changes as lists of operations, each of a size that any store accepts."""
     for start in range(0, len(changes), MAX_STATES_IN_COMMIT):
         ops: list[Op] = [controller_fence(image)]
         for partition, state in changes[start : start + MAX_STATES_IN_COMMIT]:
@@ -65,9 +65,11 @@ def commits(image: ClusterImage, changes: Sequence[tuple[TopicPartition, Partiti
 
 
 def _partitions(image: ClusterImage) -> Iterator[tuple[TopicState, PartitionState]]:
+    """All but those whose state is damaged: a commit that cannot succeed would fail for its neighbours too."""
     for topic in image.topics.values():
         for state in topic.partitions:
-            yield topic, state
+            if state.version != UNKNOWN_VERSION:
+                yield topic, state
 
 
 def successor(
@@ -81,14 +83,14 @@ def successor(
     if candidates:
         return _led(state, candidates[0], tuple(replica for replica in state.isr if replica in candidates))
     if state.leader in stopping:
-        return state  # Nobody can take over: it leads until it is gone.
+        return state  # No other replica can take over: the broker leads until it is gone.
     if allows_unclean and staying:
         return _led(state, staying[0], (staying[0],))
     return state if state.leader == NO_LEADER else _led(state, NO_LEADER, state.isr)
 
 
 def _without_dead(state: PartitionState, staying: Sequence[int]) -> PartitionState:
-    """The leader would find out by itself, but every acknowledgement waits for the dead until then."""
+    """The leader would notice dead followers by itself, but until then acks=all waits for them."""
     isr = tuple(replica for replica in state.isr if replica in staying)
     return state if isr == state.isr else _led(state, state.leader, isr)
 

@@ -10,8 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ottla.cluster import znodes
 from ottla.cluster.failover import MAX_STATES_IN_COMMIT
-from ottla.cluster.image import NO_VERSION, ClusterImage, PartitionState, TopicState
-from ottla.cluster.topics import check_replicas, controller_fence, encode_state, topic_znode
+from ottla.cluster.image import (
+    NO_VERSION,
+    UNKNOWN_VERSION,
+    ClusterImage,
+    PartitionState,
+    TopicState,
+    topic_znode,
+)
+from ottla.cluster.topics import check_can_be_written, check_replicas, controller_fence, encode_state
 from ottla.cluster.znodes import NO_LEADER
 from ottla.errors import ErrorCode, KafkaError
 from ottla.store.interface import Create, Op, Set
@@ -50,6 +57,8 @@ def complete_reassignments(image: ClusterImage) -> Iterator[list[Op]]:
     for topic in image.topics.values():
         done = {}
         for state in topic.partitions:
+            if UNKNOWN_VERSION in (topic.version, state.version):
+                continue
             if is_reassigning(state) and (completed := _completed(image, state)) is not None:
                 done[state.partition] = completed
                 if len(done) == MAX_STATES_IN_COMMIT:
@@ -63,6 +72,8 @@ def _find(image: ClusterImage, name: str, partition: int) -> PartitionState:
     if state is None:
         what = f"a partition {name}-{partition}" if name in image.topics else f"a topic {name!r}"
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is not {what}.")
+    check_can_be_written(znodes.topic_path(name), image.topics[name].version)
+    check_can_be_written(znodes.partition_state_path(name, partition), state.version)
     return state
 
 

@@ -7,34 +7,41 @@ from ottla.cluster.image import NO_VERSION, ClusterImage
 from ottla.cluster.znodes import BrokerZnode, ProducerIdBlock
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import format_topic_id, new_topic_id
-from ottla.store.interface import Create, Node, Op, Set
+from ottla.store.interface import Check, Create, Delete, Node, Op, Set
 
 PRODUCER_IDS_PER_BLOCK = 1000
 MAX_PRODUCER_ID = 2**63 - 1
 
 
 def register_broker(broker_id: int, broker: BrokerZnode) -> list[Op]:
-    """The broker lives as long as its session. A conflict means that another one with this id is alive."""
+    """The registration lasts as long as the session. A conflict means that another broker with this id is alive."""
     return [Create(znodes.broker_path(broker_id), znodes.encode_broker(broker), ephemeral=True)]
 
 
 def create_cluster_id(random_bytes: Callable[[int], bytes]) -> tuple[list[Op], str]:
-    """A conflict means that another broker was first; its id counts."""
+    """A conflict means that another broker has set the id before."""
     cluster_id = format_topic_id(new_topic_id(random_bytes(16)))
     return [Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id))], cluster_id
 
 
 def elect_controller(image: ClusterImage, broker_id: int, time_ms: int) -> tuple[list[Op], int]:
-    """Take the controller's seat and the next epoch in one step, so that no two controllers share an epoch.
+    """Become the controller and take the next epoch in one step, so that no two controllers share an epoch.
 
-    A conflict means that another broker is the controller, or that the image was old.
+    A damaged controller node that no session owns is replaced. A conflict means that another broker is the
+    controller, or that the image was old.
     """
     epoch = image.controller_epoch + 1
     data = znodes.encode_controller_epoch(epoch)
-    seat = Create(znodes.CONTROLLER, znodes.encode_controller(broker_id, time_ms), ephemeral=True)
+    ops: list[Op] = [Delete(znodes.CONTROLLER)] if znodes.CONTROLLER in image.damaged else []
+    ops.append(Create(znodes.CONTROLLER, znodes.encode_controller(broker_id, time_ms), ephemeral=True))
     if image.controller_epoch_version == NO_VERSION:
-        return [seat, Create(znodes.CONTROLLER_EPOCH, data)], epoch
-    return [seat, Set(znodes.CONTROLLER_EPOCH, data, image.controller_epoch_version)], epoch
+        return [*ops, Create(znodes.CONTROLLER_EPOCH, data)], epoch
+    return [*ops, Set(znodes.CONTROLLER_EPOCH, data, image.controller_epoch_version)], epoch
+
+
+def resign_controller(image: ClusterImage) -> list[Op]:
+    """A conflict means that another broker is the controller already."""
+    return [Check(znodes.CONTROLLER_EPOCH, image.controller_epoch_version), Delete(znodes.CONTROLLER)]
 
 
 def allocate_producer_ids(node: Node | None, broker_id: int) -> tuple[list[Op], int, int]:
@@ -42,7 +49,10 @@ def allocate_producer_ids(node: Node | None, broker_id: int) -> tuple[list[Op], 
 
     A conflict means that another broker took the block; read the node and decide again.
     """
-    start = 0 if node is None else znodes.decode_producer_id_block(node.data).end + 1
+    try:
+        start = 0 if node is None else znodes.decode_producer_id_block(node.data).end + 1
+    except znodes.InvalidZnodeError as error:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{znodes.PRODUCER_ID_BLOCK} is {error}") from error
     end = start + PRODUCER_IDS_PER_BLOCK - 1
     if end > MAX_PRODUCER_ID:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids have been given out.")

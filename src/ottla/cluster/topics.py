@@ -5,13 +5,23 @@ noticing cannot write any more. All further operations compare versions with the
 means that the image was old: read the changes and decide again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ottla.cluster import znodes
 from ottla.cluster.assignment import Start, assign_replicas, start_after
-from ottla.cluster.image import NO_VERSION, Broker, ClusterImage, Entity, EntityType, PartitionState, TopicState
+from ottla.cluster.image import (
+    NO_VERSION,
+    UNKNOWN_VERSION,
+    Broker,
+    ClusterImage,
+    Entity,
+    EntityType,
+    PartitionState,
+    TopicState,
+    topic_znode,
+)
 from ottla.cluster.topic_names import check_no_collision, check_topic_name
-from ottla.cluster.znodes import PartitionStateZnode, TopicZnode
+from ottla.cluster.znodes import PartitionStateZnode
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import METADATA_TOPIC_ID, ZERO_TOPIC_ID, TopicId, format_topic_id, new_topic_id
 from ottla.store.interface import Check, Create, Delete, Op, Put, Set
@@ -38,6 +48,12 @@ def find_topic(image: ClusterImage, name: str) -> TopicState:
     return topic
 
 
+def check_can_be_written(path: str, version: int) -> None:
+    """Refuse to decide on a node whose present value nobody can read."""
+    if version == UNKNOWN_VERSION:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"The node {path} of the store is damaged; mend it first.")
+
+
 def create_topic(
     image: ClusterImage,
     name: str,
@@ -54,6 +70,10 @@ def create_topic(
     check_topic_name(name)
     if name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"The topic {name!r} already exists.")
+    if znodes.topic_path(name) in image.damaged:
+        raise KafkaError(
+            ErrorCode.TOPIC_ALREADY_EXISTS, f"The topic {name!r} already exists, but its node in the store is damaged."
+        )
     check_no_collision(name, image.topics)
     if assignment:
         replicas = _checked_new_assignment(image, partitions, replication_factor, assignment)
@@ -81,6 +101,7 @@ def create_partitions(
 ) -> tuple[list[Op], TopicState]:
     """More partitions for a topic, `count` in all; `assignment` lists the replicas of the new ones."""
     topic = find_topic(image, name)
+    check_can_be_written(znodes.topic_path(name), topic.version)
     present = len(topic.partitions)
     if count <= present:
         raise KafkaError(
@@ -125,12 +146,25 @@ def delete_topic(image: ClusterImage, name: str) -> list[Op]:
         ops.append(Delete(znodes.partition_path(name, partition)))
     if known:
         ops.append(Delete(znodes.partitions_path(name)))
-    ops.append(Delete(znodes.topic_path(name), topic.version))
+    ops.append(Delete(znodes.topic_path(name), None if topic.version == UNKNOWN_VERSION else topic.version))
     if Entity(EntityType.TOPIC, name) in image.configs:
         ops.append(Delete(znodes.config_path(EntityType.TOPIC, name)))
     if name in image.topics_to_delete:
         ops.append(Delete(znodes.delete_topic_path(name)))
     return ops
+
+
+def delete_marked_topics(image: ClusterImage, *, enabled: bool) -> Iterator[list[Op]]:
+    """What to write for the topics that tools have marked in `/admin/delete_topics`, as Kafka's controller did.
+
+    A mark is removed together with its topic. If there is no such topic, or deletion is not `enabled`, the mark alone
+    is removed. A topic whose node is damaged keeps its mark until the node is mended.
+    """
+    for name in sorted(image.topics_to_delete):
+        if name in image.topics and enabled:
+            yield delete_topic(image, name)
+        elif name in image.topics or znodes.topic_path(name) not in image.damaged:
+            yield [controller_fence(image), Delete(znodes.delete_topic_path(name))]
 
 
 def _count(partitions: int, default: int) -> int:
@@ -218,15 +252,6 @@ def _unused_topic_id(image: ClusterImage, random_bytes: RandomBytes) -> TopicId:
 
 def _new_partition(image: ClusterImage, partition: int, replicas: tuple[int, ...]) -> PartitionState:
     return PartitionState(partition, replicas[0], 0, replicas, replicas, (), (), image.controller_epoch, version=0)
-
-
-def topic_znode(topic: TopicState) -> TopicZnode:
-    return TopicZnode(
-        topic.topic_id,
-        {state.partition: state.replicas for state in topic.partitions},
-        {state.partition: state.adding_replicas for state in topic.partitions if state.adding_replicas},
-        {state.partition: state.removing_replicas for state in topic.partitions if state.removing_replicas},
-    )
 
 
 def _create_states(topic: str, states: Sequence[PartitionState]) -> list[Op]:

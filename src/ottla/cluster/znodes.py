@@ -144,7 +144,7 @@ def _reader(kind: str) -> Callable[[Callable[[bytes], T]], Callable[[bytes], T]]
         def wrapped(data: bytes) -> T:
             try:
                 return read(data)
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
                 raise InvalidZnodeError(f"not a {kind} node: {data[:200]!r} ({error!r})") from error
 
         return wrapped
@@ -157,7 +157,18 @@ def _encode(value: Mapping[str, Any]) -> bytes:
 
 
 def _decode(data: bytes) -> Any:
-    return json.loads(str(data, "utf-8"))
+    value = json.loads(str(data, "utf-8"))
+    if b"\\u" in data:
+        _encode(value)  # An escaped half of a surrogate pair could not be sent to any client.
+    return value
+
+
+def _int32(value: Any) -> int:
+    """Every number of a node goes to clients in four bytes."""
+    number = int(value)
+    if not -(2**31) <= number < 2**31:
+        raise ValueError("the number does not fit in four bytes")
+    return number
 
 
 def encode_broker(broker: BrokerZnode) -> bytes:
@@ -181,7 +192,8 @@ def decode_broker(data: bytes) -> BrokerZnode:
     endpoints = tuple(_endpoint(text, protocols) for text in value["endpoints"])
     if not endpoints:
         raise ValueError("a broker has at least one endpoint")
-    return BrokerZnode(endpoints, value.get("rack"), int(value["timestamp"]))
+    rack = value.get("rack")
+    return BrokerZnode(endpoints, None if rack is None else str(rack), int(value["timestamp"]))
 
 
 def _bracketed(host: str) -> str:
@@ -191,7 +203,7 @@ def _bracketed(host: str) -> str:
 def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
     listener, _, address = text.partition("://")
     host, _, port = address.rpartition(":")
-    return Endpoint(listener, host.strip("[]"), int(port), protocols.get(listener, listener))
+    return Endpoint(listener, host.strip("[]"), _int32(port), str(protocols.get(listener, listener)))
 
 
 def encode_topic(topic: TopicZnode) -> bytes:
@@ -210,6 +222,8 @@ def encode_topic(topic: TopicZnode) -> bytes:
 def decode_topic(data: bytes) -> TopicZnode:
     value = _decode(data)
     partitions = _replicas_by_partition(value["partitions"])
+    if not partitions:
+        raise ValueError("a topic has at least one partition")
     if not all(partition in partitions for partition in range(len(partitions))):
         raise ValueError("partitions are numbered from 0 without gaps")
     if not all(partitions.values()):
@@ -228,8 +242,10 @@ def _replicas_by_partition(value: Mapping[str, Sequence[int]]) -> dict[int, tupl
 
 def _broker_ids(value: Sequence[int]) -> tuple[int, ...]:
     ids = tuple(value)
-    if not all(type(broker_id) is int for broker_id in ids):
-        raise ValueError("a broker id is a number")
+    if not all(type(broker_id) is int and 0 <= broker_id < 2**31 for broker_id in ids):
+        raise ValueError("a broker id is a number of at most four bytes")
+    if len(set(ids)) != len(ids):
+        raise ValueError("a broker is named twice")
     return ids
 
 
@@ -249,7 +265,10 @@ def encode_partition_state(state: PartitionStateZnode) -> bytes:
 def decode_partition_state(data: bytes) -> PartitionStateZnode:
     value = _decode(data)
     return PartitionStateZnode(
-        int(value["leader"]), int(value["leader_epoch"]), _broker_ids(value["isr"]), int(value["controller_epoch"])
+        _int32(value["leader"]),
+        _int32(value["leader_epoch"]),
+        _broker_ids(value["isr"]),
+        _int32(value["controller_epoch"]),
     )
 
 
@@ -276,7 +295,8 @@ def encode_controller(broker_id: int, timestamp_ms: int) -> bytes:
 
 @_reader("controller")
 def decode_controller(data: bytes) -> int:
-    return int(_decode(data)["brokerid"])
+    [broker_id] = _broker_ids([_decode(data)["brokerid"]])
+    return broker_id
 
 
 def encode_controller_epoch(epoch: int) -> bytes:
@@ -285,7 +305,7 @@ def encode_controller_epoch(epoch: int) -> bytes:
 
 @_reader("controller epoch")
 def decode_controller_epoch(data: bytes) -> int:
-    return int(data)
+    return _int32(data)
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:

@@ -1,1 +1,1 @@
-"""The work of the elected controller, and how a broker gives up partitions when it stops or cannot write."""
+"""The work of the elected controller, and how a broker hands over partitions when it stops or cannot write."""

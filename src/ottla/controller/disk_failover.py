@@ -1,7 +1,7 @@
-"""A broker that cannot write what it leads or follows, because its disk is full or broken, leaves that to who can.
+"""Failover of partitions whose log cannot be written because the disk is full or broken.
 
-Another replica leads then, and acknowledgements do not wait for this one. It goes on trying to follow, and is in sync
-again when it has caught up.
+Another replica becomes the leader, and this broker leaves the in-sync replicas, so that acknowledgements do not wait
+for it. This broker keeps trying to follow, and is in sync again when it has caught up.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class DiskFailover:
     def _look(self) -> None:
         self.start()
         if not self._replicas.all_hosted:
-            self._metadata.publish()  # There may be space again.
+            self._metadata.publish()  # The disk may have space again, so try to create the missing logs.
         if self._replicas.unserved() and (self._leaving is None or self._leaving.done()):
             self._leaving = asyncio.ensure_future(self._leave())
 
     async def _leave(self) -> None:
-        """Where another replica is in sync and alive. Whoever has it alone keeps it."""
+        """Only where another living replica is in sync. The only replica in sync stays the leader."""
         image = self._metadata.image
         living = image.brokers.keys() - {self._metadata.broker_id}
         changes = [

@@ -78,8 +78,6 @@ class GroupCoordinator:
         self._expiry: Timer | None = None
 
     def start(self) -> None:
-        """Apply cluster images from now on. Replicas must apply each image before this coordinator does."""
-        self._metadata.subscribe(self._apply)
         self._schedule_expiry()
 
     def stop(self) -> None:
@@ -89,7 +87,8 @@ class GroupCoordinator:
 
     # Applying images
 
-    def _apply(self, image: ClusterImage, config: BrokerConfig) -> None:
+    def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
+        """Follow the cluster, after the replicas."""
         before, self._topics = self._topics, image.topics
         if before is image.topics:
             return

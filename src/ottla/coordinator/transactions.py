@@ -81,8 +81,6 @@ class TransactionCoordinator:
         self._expiry: Timer | None = None
 
     def start(self) -> None:
-        """Apply cluster images from now on. Replicas and groups must apply each image before this coordinator does."""
-        self._metadata.subscribe(self._apply)
         self._schedule_expiry()
 
     def stop(self) -> None:
@@ -90,7 +88,8 @@ class TransactionCoordinator:
             self._expiry.cancel()
         self._shards.stop()
 
-    def _apply(self, image: ClusterImage, config: BrokerConfig) -> None:
+    def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
+        """Follow the cluster, after the replicas and the groups."""
         self._shards.apply(image, config)
 
     def _new_shard(self, partition: Partition, config: BrokerConfig, on_failed: Callable[[TxnShard], None]) -> TxnShard:

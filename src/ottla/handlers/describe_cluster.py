@@ -10,10 +10,13 @@ from ottla.handlers.operations import NOT_ASKED, ON_CLUSTER
 from ottla.wire.api.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ottla.handlers.context import Broker, Context, Reply
 
 _BROKERS = 1
 _CONTROLLERS = 2
+_MOST_LINES = 20
 
 
 def handle(broker: Broker, context: Context, request: DescribeClusterRequest) -> Reply:
@@ -25,11 +28,20 @@ def handle(broker: Broker, context: Context, request: DescribeClusterRequest) ->
             endpoint_type=_BROKERS,
         )
     return DescribeClusterResponse(
+        error_message=_damage(broker.metadata.image.damaged),
         cluster_id=broker.cluster_id,
-        controller_id=broker.metadata.image.controller_id,
+        controller_id=broker.metadata.controller_for_clients,
         cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
         brokers=[
             DescribeClusterBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack)
             for node in endpoints(broker, context)
         ],
     )
+
+
+def _damage(damaged: Mapping[str, str]) -> str | None:
+    """The nodes of the store that do not parse, for `ottla doctor`. Without an error code, clients ignore the text."""
+    lines = [f"{path!r}: {reason}" for path, reason in damaged.items()]
+    if len(lines) > _MOST_LINES:
+        lines[_MOST_LINES:] = [f"and {len(lines) - _MOST_LINES} more"]
+    return "\n".join(lines) or None

@@ -177,7 +177,7 @@ def _response(
             for node in endpoints(broker, context)
         ],
         cluster_id=broker.cluster_id,
-        controller_id=broker.metadata.image.controller_id,
+        controller_id=broker.metadata.controller_for_clients,
         topics=topics,
         cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
     )

@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import threading
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.aborted import AbortedTransactions
+from ottla.log.close_preparation import ClosePreparation
 from ottla.log.compaction import Compaction
 from ottla.log.index import MAX_RELATIVE_OFFSET
 from ottla.log.layout import LEADER_EPOCHS, PARTITION_METADATA
@@ -53,6 +55,8 @@ logger = logging.getLogger("ottla.log")
 
 _NO_SYNC_LIMIT = 2**63 - 1
 _TOUCHED = -1
+_PREPARED = -2
+"""The log is prepared for its close, and was not truncated since."""
 
 
 class NoRoomError(OSError):
@@ -71,6 +75,7 @@ class Log:
         "_closed",
         "_directory_changed",
         "_is_new",
+        "_one_sync",
         "_reading",
         "_replay",
         "_rolled",
@@ -130,6 +135,7 @@ class Log:
         self._closed = False
         self._rolled = [segment for segment in unsynced if segment is not segments[-1]]
         self._syncing: tuple[Segment, ...] = ()
+        self._one_sync = threading.Lock()
         self._sync_limit = _NO_SYNC_LIMIT
         self._directory_changed = True
         self._is_new = new
@@ -580,7 +586,8 @@ class Log:
         can hide one. Raises NoRoomError when that could not be done, and nothing is lost that was there before.
         """
         try:
-            return self._sync()
+            with self._one_sync:
+                return self._sync()
         except NoRoomError:
             raise
         except OSError:
@@ -632,19 +639,39 @@ class Log:
         self.recovery_point = max(self.recovery_point, min(offset, self._sync_limit))
         self.last_flush_ms = self._steady_ms(self._storage)
 
+    def prepare_to_close(self) -> ClosePreparation | None:
+        """Write all that a clean close writes. The caller runs the preparation's `sync`, which blocks, in a thread
+        perhaps, and then calls `finish_preparation`. None if there is nothing to do.
+
+        The log may be used meanwhile. Raises OSError.
+        """
+        if self.fsync_failed or self._untouched_end == self.end_offset:
+            return None
+        active = self._segments.active
+        active.seal()
+        if len(self.producers) or self.snapshots:
+            self.snapshots.take(self.end_offset, self.producers.active())
+            self._directory_changed = True
+        self._untouched_end = _PREPARED
+        return ClosePreparation(self, active)
+
+    def finish_preparation(self, preparation: ClosePreparation) -> None:
+        """If nothing was appended, truncated or rolled meanwhile, the log can be closed without another sync."""
+        self.synced(preparation.synced_end)
+        same_end = preparation.end_offset == preparation.synced_end == self.end_offset
+        same_segment = preparation.active is self._segments.active and not self._rolled
+        if same_end and same_segment and self._untouched_end == _PREPARED:
+            self._untouched_end = self.end_offset
+
     def close(self, *, clean: bool) -> None:
         """Let go of all files. `clean` also leaves them so that nothing is to be done at the next open.
 
         Blocking when clean, and then may run in a thread; no `sync` may be running.
         """
-        if clean and not self.fsync_failed and self._untouched_end != self.end_offset:
-            active = self._segments.active
-            active.seal()
-            if len(self.producers) or self.snapshots:
-                self.snapshots.take(self.end_offset, self.producers.active())
-                self._directory_changed = True
-            self.synced(self.sync())
-            active.sync_indexes()
+        preparation = self.prepare_to_close() if clean else None
+        if preparation is not None:
+            preparation.sync()
+            self.finish_preparation(preparation)
         self._closed = True
         self.compaction.invalidate()
         for segment in self._segments.all:

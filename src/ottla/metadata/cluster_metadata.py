@@ -1,7 +1,7 @@
-"""The cluster image of this broker, kept in step with the store, and the changes it makes to it.
+"""The cluster image of this broker, kept in step with the store, and the changes that this broker makes to the cluster.
 
-State is level-triggered: a change is written to the store, then read back like anybody else's. A decision whose
-compare-and-set fails was made on an old image, so it is made again on a new one.
+State is level-triggered: the broker writes a change to the store, then reads it back like the change of any other
+broker. If the compare-and-set of a decision fails, the decision was made on an old image, and is made again.
 """
 
 from __future__ import annotations
@@ -19,12 +19,7 @@ from ottla.cluster.elections import ElectionType, elect_leaders
 from ottla.cluster.failover import MAX_STATES_IN_COMMIT
 from ottla.cluster.image import IMAGE_PREFIXES, ClusterImage, Entity, TopicState
 from ottla.cluster.reassignment import Refusals, Targets, alter_reassignments
-from ottla.cluster.znodes import (
-    InvalidZnodeError,
-    PartitionStateZnode,
-    encode_partition_state,
-    partition_state_path,
-)
+from ottla.cluster.znodes import PartitionStateZnode, encode_partition_state, partition_state_path
 from ottla.config.definition import ConfigError
 from ottla.config.topic import topic_config, validate_topic_overrides
 from ottla.errors import ErrorCode, KafkaError
@@ -39,6 +34,7 @@ logger = logging.getLogger("ottla.metadata")
 
 T = TypeVar("T")
 Decision = Callable[[ClusterImage], tuple[list[Op], T]]
+ApplyImage = Callable[[ClusterImage, "BrokerConfig"], None]
 
 _ATTEMPTS = 10
 
@@ -49,29 +45,43 @@ class ClusterMetadata:
     ) -> None:
         self.image = ClusterImage()
         self.config = config
-        """In effect now: the static settings under the dynamic ones of the image."""
+        """The settings in effect: those of the properties file, overridden by the dynamic ones of the image."""
         self.broker_id = broker_id
         self._store = store
         self._random_bytes = random_bytes
-        self._listeners: list[Callable[[ClusterImage, BrokerConfig], None]] = []
+        self._apply: ApplyImage = _apply_nothing
         self._deciding = asyncio.Lock()
         self._watch: Watch | None = None
         self._behind = False
         self._following: asyncio.Task[None] | None = None
         self._fenced = False
+        self.stopping = False
+        """This broker is about to stop, so it sends clients to other brokers."""
 
-    def subscribe(self, listener: Callable[[ClusterImage, BrokerConfig], None]) -> None:
-        """Call with every new image, and at once with the present one."""
-        self._listeners.append(listener)
-        listener(self._image_to_act_on(), self.config)
+    @property
+    def controller_for_clients(self) -> int:
+        """The broker that clients are told to be the controller: one that is there to answer them.
+
+        librdkafka asks for the controller once. If that broker is gone, or there is none, its requests time out. So a
+        broker that knows no living controller names itself: every broker serves the requests to a controller.
+        """
+        candidates = self.image.brokers.keys() - ({self.broker_id} if self.stopping else set())
+        if self.image.controller_id in candidates:
+            return self.image.controller_id
+        return self.broker_id if self.broker_id in candidates else min(candidates, default=self.broker_id)
+
+    def apply_with(self, apply: ApplyImage) -> None:
+        """Call `apply` with the present image at once, and with every new one. It must not raise."""
+        self._apply = apply
+        self.publish()
 
     def fence(self) -> None:
-        """The cluster may have given this broker up: at once, nobody here acts as a leader any more."""
+        """The session is lost, so others may lead this broker's partitions. It stops to act as a leader at once."""
         self._fenced = True
         self.publish()
 
     def unfence(self) -> None:
-        """This broker is a member again, and leads what the store says."""
+        """This broker is registered again, and leads the partitions that the store says."""
         self._fenced = False
         self.publish()
 
@@ -79,10 +89,8 @@ class ClusterMetadata:
         return self.image.without_leader(self.broker_id) if self._fenced else self.image
 
     def publish(self) -> None:
-        """Show everybody the image, again perhaps: it is the level that counts."""
-        image = self._image_to_act_on()
-        for listener in self._listeners:
-            listener(image, self.config)
+        """Apply the image, perhaps again: applying an image is idempotent."""
+        self._apply(self._image_to_act_on(), self.config)
 
     async def start(self) -> None:
         await self.refresh()
@@ -100,7 +108,7 @@ class ClusterMetadata:
             self._following = asyncio.ensure_future(self._follow())
 
     async def _follow(self) -> None:
-        """A change may come while an earlier one is read, and too late to be part of it: then read once more."""
+        """A change that comes while an earlier one is read may not be part of that read, so read once more."""
         while self._behind:
             self._behind = False
             await self._refresh_quietly()
@@ -108,16 +116,32 @@ class ClusterMetadata:
     async def _refresh_quietly(self) -> None:
         try:
             await self.refresh()
-        except (StoreError, InvalidZnodeError) as error:
+        except StoreError as error:
             logger.error("the cluster's state cannot be read, the last known one stays in force: %s", error)
 
     async def refresh(self) -> None:
+        """Read what has changed in the store and apply it. Raises StoreError, and nothing else: a node that does not
+        parse is listed in `image.damaged`."""
         changes = await self._store.read_changes(self.image.revision, *IMAGE_PREFIXES)
         if changes.revision < self.image.revision or not (changes.nodes or changes.complete):
             return
         before, self.image = self.image, self.image.advanced(changes)
+        self._log_damage(before)
         self._apply_dynamic_settings(before)
         self.publish()
+
+    def _log_damage(self, before: ClusterImage) -> None:
+        now = self.image.damaged
+        if now is before.damaged:
+            return
+        for path, reason in now.items():
+            if path not in before.damaged:
+                logger.error(
+                    "the node %r of the store is damaged; its last good value stays in force: %s", path, reason
+                )
+        for path in before.damaged:
+            if path not in now:
+                logger.info("the node %r of the store is not damaged any more", path)
 
     def _apply_dynamic_settings(self, before: ClusterImage) -> None:
         mine, everyone = self.image.broker_config(self.broker_id), self.image.default_broker_config()
@@ -207,8 +231,8 @@ class ClusterMetadata:
         )
 
     async def _refresh_brokers(self) -> None:
-        """A broker that has said that it is ready takes part in whatever is placed next. If the store is away, what is
-        known has to do."""
+        """Read the latest registrations: a broker that has said that it is ready gets replicas of the next topic. If
+        the store does not answer, the present image has to do."""
         with contextlib.suppress(StoreError):
             await self.refresh()
 
@@ -227,7 +251,7 @@ class ClusterMetadata:
         await self._decide(decide, commit=not validate_only)
 
     async def alter_isr(self, partition: TopicPartition, leader_epoch: int, isr: Sequence[int], version: int) -> None:
-        """What a leader asks for: other in-sync replicas, if nobody has changed the partition's state meanwhile."""
+        """Write the in-sync replicas that a leader wants, if the partition's state is still the same."""
         state = PartitionStateZnode(self.broker_id, leader_epoch, tuple(isr), self.image.controller_epoch)
         write = Set(partition_state_path(*partition), encode_partition_state(state), version)
         try:
@@ -242,7 +266,7 @@ class ClusterMetadata:
     async def elect_leaders(
         self, partitions: Sequence[TopicPartition], election: ElectionType
     ) -> dict[TopicPartition, KafkaError]:
-        """Give partitions new leaders; returns why some of them get none."""
+        """Elect leaders. Returns the errors of the partitions for which none was elected."""
         refused: dict[TopicPartition, KafkaError] = {}
         for start in range(0, len(partitions), MAX_STATES_IN_COMMIT):
             refused |= await self._elect_some(partitions[start : start + MAX_STATES_IN_COMMIT], election)
@@ -254,7 +278,7 @@ class ClusterMetadata:
         return await self._decide(lambda image: elect_leaders(image, partitions, election))
 
     async def alter_reassignments(self, name: str, targets: Targets, *, allow_factor_change: bool) -> Refusals:
-        """Begin, change or cancel the moves of a topic's partitions; returns why some of them are refused."""
+        """Begin, change or cancel reassignments of a topic's partitions. Returns the errors of those refused."""
         refused: Refusals = {}
         await self._refresh_brokers()
         partitions = list(targets)
@@ -280,13 +304,13 @@ class ClusterMetadata:
         return topic_config(self.config, self.image.topic_config(topic)).unclean_leader_election_enable
 
     async def adopt_topics(self, found: Mapping[str, tuple[TopicId, int, int]]) -> None:
-        """Take over the topics of logs that were there before the store was."""
+        """Register the topics of logs that are older than the store."""
         if found:
             logger.info("the store is new; it learns %d topics from the logs", len(found))
             await self._decide(lambda image: (adopt_topics(image, self.broker_id, found), None))
 
     async def begin_new_epochs(self) -> None:
-        """Of all partitions that this broker leads, as many at a time as any store takes in one commit."""
+        """Begin a new leader epoch for all partitions that this broker leads, in commits that any store accepts."""
         led = [
             TopicPartition(topic.name, state.partition)
             for topic in self.image.topics.values()
@@ -300,7 +324,7 @@ class ClusterMetadata:
         await self._decide(lambda image: (begin_new_epochs(image, self.broker_id, partitions), None))
 
     async def _decide(self, decision: Decision[T], *, commit: bool = True) -> T:
-        """Decide on the image and write the decision; on the way out this broker has already acted on it."""
+        """Decide on the image and write the decision. This broker has applied the change when this returns."""
         async with self._deciding:
             try:
                 return await self._decide_until_it_fits(decision, commit)
@@ -327,3 +351,7 @@ class ClusterMetadata:
             else:
                 await self.refresh()
                 return result
+
+
+def _apply_nothing(image: ClusterImage, config: BrokerConfig) -> None:
+    """While the broker starts, it has no parts yet that could follow the cluster."""

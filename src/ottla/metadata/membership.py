@@ -1,5 +1,6 @@
-"""How a broker becomes a member and stays one: the cluster gets its id, the broker its entry, one broker the
-controller's seat. The entry lives as long as the session with the store; without it, a broker leads nothing."""
+"""How a broker becomes a member of the cluster: it sets the cluster's id if there is none, registers, and becomes the
+controller if there is none. The registration lasts as long as the session with the store. Without it, a broker leads
+nothing."""
 
 from __future__ import annotations
 
@@ -22,6 +23,8 @@ logger = logging.getLogger("ottla.metadata")
 
 _LOOK_AGAIN_SECONDS = 0.1
 _JOIN_AGAIN_SECONDS = 1.0
+_MOST_ATTEMPTS = 10
+"""To become the controller. More conflicts in a row are no race."""
 
 
 class BrokerIdTakenError(Exception):
@@ -51,7 +54,7 @@ async def ensure_cluster_id(store: Store, random_bytes: Callable[[int], bytes], 
 
 
 async def wait_for_id(store: Store, broker_id: int, patience: float, clock: Clock) -> None:
-    """Until nobody has this id. After a crash, the former session of this broker outlives it a little.
+    """Wait until no broker with this id is registered. After a crash, the broker's former session has to time out.
 
     Nothing of the cluster may be touched before: whoever has the id may be alive and lead.
     """
@@ -67,7 +70,7 @@ async def wait_for_id(store: Store, broker_id: int, patience: float, clock: Cloc
 
 
 async def register(store: Store, broker_id: int, broker: znodes.BrokerZnode) -> None:
-    """Join. An entry of this very session is as good: it was made by an attempt that failed later."""
+    """Register. A registration of the same session is accepted: an earlier attempt made it and failed later."""
     try:
         await store.commit(register_broker(broker_id, broker))
     except StoreConflictError:
@@ -77,37 +80,48 @@ async def register(store: Store, broker_id: int, broker: znodes.BrokerZnode) -> 
 
 
 async def elect_self_controller(metadata: ClusterMetadata, store: Store, broker_id: int, clock: Clock) -> None:
-    """Become the controller if the seat is free."""
-    while True:
+    """Become the controller if there is none."""
+    for _ in range(_MOST_ATTEMPTS):
         ops, epoch = elect_controller(metadata.image, broker_id, clock.time_ms())
         try:
             await store.commit(ops)
         except StoreConflictError:
             await metadata.refresh()
             if metadata.image.controller_id == NO_CONTROLLER:
-                continue  # Nobody has the seat; it was the image that was old.
+                continue  # There is no controller; it was the image that was old.
             logger.info("broker %d is the controller", metadata.image.controller_id)
         else:
             await metadata.refresh()
             logger.info("this broker is the controller, epoch %d", epoch)
         return
+    logger.error("this broker cannot become the controller: the store refuses it, and names no other")
 
 
 class Membership:
-    """Keeps a broker's entry. Whoever loses the session is fenced until there is a new entry in a new session."""
+    """Keeps a broker registered. A broker that loses its session is fenced until it has registered in a new one."""
 
-    def __init__(self, broker_id: int, store: Store, metadata: ClusterMetadata, clock: Clock) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        store: Store,
+        metadata: ClusterMetadata,
+        clock: Clock,
+        on_session: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_session` is called in each new session before this broker registers."""
         self._broker_id = broker_id
         self._store = store
         self._metadata = metadata
         self._clock = clock
         self._entry: Callable[[], znodes.BrokerZnode]
+        self._on_session = on_session
         self._rejoining: asyncio.Task[None] | None = None
         self._stopped = False
 
     async def join(self, entry: Callable[[], znodes.BrokerZnode]) -> None:
         """Raises StoreError, BrokerIdTakenError."""
         self._entry = entry
+        self._on_session()
         await register(self._store, self._broker_id, entry())
         await self._metadata.refresh()
         if self._metadata.image.controller_id == NO_CONTROLLER:
@@ -122,7 +136,7 @@ class Membership:
             self._rejoining.cancel()
 
     def _lost(self) -> None:
-        """The others may have given this broker's partitions to each other already, so it stops here and now."""
+        """Other brokers may lead this broker's partitions already, so this broker is fenced at once."""
         if self._stopped:
             return
         logger.warning("the session with the store is lost; leading nothing until this broker has joined again")
@@ -135,11 +149,12 @@ class Membership:
             try:
                 await self._store.start()
                 session = self._store.session_id
+                self._on_session()
                 await register(self._store, self._broker_id, self._entry())
                 await self._metadata.refresh()
                 if session is not None and session == self._store.session_id:
                     break
-            except (StoreError, BrokerIdTakenError, znodes.InvalidZnodeError) as error:
+            except (StoreError, BrokerIdTakenError) as error:
                 logger.error("this broker cannot join the cluster, which will be tried again: %s", error)
             await _pause(self._clock, _JOIN_AGAIN_SECONDS)
         logger.info("this broker is a member of the cluster again")

@@ -1,4 +1,4 @@
-"""The other brokers of the cluster, to ask something of."""
+"""Requests to the other brokers of the cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECONDS = 10.0
 
 
 class Peers:
-    """One connection to each broker that was asked something, made when it is needed."""
+    """Keeps one connection to each broker, opened by the first request."""
 
     def __init__(self, metadata: ClusterMetadata) -> None:
         self._metadata = metadata
@@ -35,7 +35,7 @@ class Peers:
         self._connections.clear()
 
     async def call(self, broker_id: int, request: Request, response: type[R]) -> R:
-        """Raises ClientError when there is no answer, after which nobody knows whether the request was heard."""
+        """Raises ClientError if there is no answer. The other broker may have served the request or not."""
         connection = await self._connection(self._address(broker_id))
         return await connection.call(request, response, within=_SECONDS)
 
@@ -43,7 +43,7 @@ class Peers:
         broker = self._metadata.image.brokers.get(broker_id)
         endpoint = None if broker is None else broker.endpoint(inter_broker_listener(self._metadata.config))
         if endpoint is None:
-            raise ConnectionFailed(f"broker {broker_id} is not there")
+            raise ConnectionFailed(f"broker {broker_id} is not registered")
         return Address(endpoint.host, endpoint.port)
 
     async def _connection(self, address: Address) -> Connection:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from ottla.cluster.znodes import topic_path
 from ottla.config.definition import ConfigError
 from ottla.config.topic import TopicConfig, checked_topic_config
 from ottla.errors import ErrorCode, KafkaError
@@ -51,6 +52,8 @@ class Replicas:
         """All partitions hosted here, led or followed."""
         self._led: dict[tuple[str, int], Partition] = {}
         self._topics: Mapping[str, TopicState] = {}
+        self._damaged: Mapping[str, str] = {}
+        """Nodes of the store that do not parse, by path."""
         self._applied: dict[str, tuple[TopicState, Mapping[str, str]]] = {}
         """The topics that are hosted as the image wants them, with the settings that were applied."""
         self._complained_of: set[str] = set()
@@ -125,7 +128,7 @@ class Replicas:
 
     def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
         """Make the partitions match the image. Level-triggered: applying an image twice changes nothing."""
-        before, self._topics = self._topics, image.topics
+        before, self._topics, self._damaged = self._topics, image.topics, image.damaged
         self._created, self._unfinished = 0, False
         settings_changed, self._config = config is not self._config, config
         for name, topic in before.items():
@@ -255,7 +258,9 @@ class Replicas:
         for directory in self.directories:
             for key in list(directory.logs):
                 state = self._state(key)
-                if state is None or self._broker_id not in state.replicas:
+                if topic_path(key.topic) in self._damaged:
+                    logger.warning("%s is kept: nobody can read whether the cluster wants it", key)
+                elif state is None or self._broker_id not in state.replicas:
                     logger.info("%s is on disk but not in the cluster; deleting it", key)
                     self._delete_log(key)
 

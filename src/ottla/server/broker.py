@@ -1,4 +1,4 @@
-"""Puts a broker together and takes it apart again. Everything it needs from outside comes in through `World`."""
+"""Starts and stops a broker. Everything it needs from outside comes in through `World`."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ from ottla.metadata.membership import (
 from ottla.metadata.peers import Peers
 from ottla.replication.fetch_sessions import FetchSessions
 from ottla.replication.fetchers import ReplicaFetchers
+from ottla.replication.final_sync import LOGS_AT_ONCE, sync_logs
 from ottla.replication.housekeeping import Housekeeping
 from ottla.replication.in_sync import InSyncReplicas
 from ottla.replication.log_settings import log_config
@@ -51,8 +52,10 @@ from ottla.replication.moving import LogMoves
 from ottla.replication.reads import SELECTORS, Reads
 from ottla.replication.replicas import Replicas
 from ottla.replication.throttling import ReplicationThrottles
+from ottla.server.former_session import FormerSession
 from ottla.server.listeners import Listeners
 from ottla.server.previous_shutdown import Shutdown, read_previous_shutdown, record_start
+from ottla.server.roles import Roles
 from ottla.server.stores import describe, is_shared, new_store, session_timeout, start_store
 from ottla.server.watchdog import Watchdog
 from ottla.store.interface import Store, StoreError
@@ -77,7 +80,7 @@ class ShutdownError(Exception):
 
 @dataclass
 class World:
-    """What a broker touches outside of itself. A simulation passes its own."""
+    """The outside world of a broker: clock, disk, network, threads. A simulation passes its own."""
 
     clock: Clock = field(default_factory=SystemClock)
     disk: Disk = field(default_factory=OsDisk)
@@ -90,6 +93,10 @@ class World:
     """For batches that have to be opened. Each one may take 128 MB of memory, so their number is small."""
     store_work: Workers = field(default_factory=partial(Threads, 1, "store"))
     """For the store. The session with the store, and with it every leadership, depends on this thread alone."""
+    loads: Workers = field(default_factory=partial(Threads, 2, "load"))
+    """For coordinators that replay their partitions."""
+    closing: Workers = field(default_factory=partial(Threads, LOGS_AT_ONCE, "close"))
+    """For the syncs of all logs when the broker stops."""
     random: random.Random = field(default_factory=random.SystemRandom)
     boot_id: str = field(default_factory=boot_id)
     store: Callable[[], Store] | None = None
@@ -108,7 +115,6 @@ class BrokerServer:
         self._id = config.integer("node.id")
         self._directories: list[LogDirectory] = []
         self._closing = contextlib.AsyncExitStack()
-        self._fetchers: ReplicaFetchers | None = None
 
     async def start(self) -> None:
         try:
@@ -131,6 +137,8 @@ class BrokerServer:
         for warning in self._config.warnings:
             logger.warning(warning)
         store = await self._open_store()
+        session = FormerSession(self._config, self._world, store)
+        await session.end()
         await wait_for_id(store, self._id, session_timeout(self._config) + 1, self._world.clock)
         cluster_id, store_is_new = await self._identify(store)
         metadata = ClusterMetadata(self._id, store, self._config, self._world.random.randbytes)
@@ -145,32 +153,36 @@ class BrokerServer:
         elif previous is not Shutdown.CLEAN and metadata.image.topics:
             if previous is Shutdown.POWER_LOST:
                 await controller.leave_in_sync()
-            # Others lead from now on, where they can; here, it is a new epoch.
+            # Other replicas take over where they can. The partitions that stay here get a new leader epoch.
             await controller.elect_leaders(stopping=[self._id])
             await metadata.begin_new_epochs()
         record_start(self._world.disk, self._config.list("log.dirs"), self._world.boot_id)
-        broker = self._assemble(cluster_id, store, metadata)
-        await self._listen(broker, store)
-        # Not before this broker is registered: who is in sync and not known to be alive is taken for dead.
-        assert self._fetchers is not None
-        metadata.subscribe(self._fetchers.apply)
+        broker, roles = self._assemble(cluster_id, store, metadata, controller)
+        await self._listen(broker, store, session)
+        roles.registered = True
+        metadata.publish()
         controller.start()
         self._closing.callback(controller.stop)
+        self._closing.push_async_callback(sync_logs, broker.replicas, self._world.closing)
         if self._config.boolean("controlled.shutdown.enable"):
-            self._closing.push_async_callback(self._hand_over, broker, controller)
+            self._closing.push_async_callback(self._hand_over, broker, roles)
 
-    async def _hand_over(self, broker: Broker, controller: Controller) -> None:
-        """Before this broker stops, others lead what it leads, so that clients notice a change and no gap.
+    async def _hand_over(self, broker: Broker, roles: Roles) -> None:
+        """Before this broker stops, others lead its partitions and another broker becomes the controller.
 
-        It follows nobody any more from here on: else it would be in sync again at once, and those who lead would wait
-        for it when it is gone. Until all others know who leads, it is still there to tell clients.
+        The broker stops to fetch first. Otherwise it would be in sync again at once, and leaders would wait for it
+        when it is gone. It serves clients until all other brokers know the new leaders and the new controller.
         """
-        led = {it.topic_partition.topic for it in broker.replicas if it.leads}
-        assert self._fetchers is not None
-        self._fetchers.stop()
+        metadata = broker.metadata
+        metadata.stopping = True
+        was_controller = metadata.image.controller_id == self._id
+        led = sorted({it.topic_partition.topic for it in broker.replicas if it.leads})
+        roles.fetchers.stop()
         try:
-            await controller.elect_leaders(stopping=[self._id])
-            await until_known(broker.metadata, broker.peers, led)
+            await roles.controller.elect_leaders(stopping=[self._id])
+            await roles.controller.resign()
+            if led or was_controller:
+                await until_known(metadata, broker.peers, led)
         except (StoreError, KafkaError) as error:
             logger.warning("leadership could not be handed over before stopping: %s", error)
 
@@ -181,7 +193,7 @@ class BrokerServer:
             if not world.disk.exists(path):
                 world.disk.make_directory(path)
                 world.disk.sync_directory(os.path.dirname(path.rstrip("/")))
-            # The lock is taken later; that it can be tells more clearly than the store what is wrong.
+            # The lock is taken later. This check gives a clearer error than the store would.
             with world.disk.lock(f"{path}/{LOCK}"):
                 pass
         except BlockingIOError as error:
@@ -189,7 +201,7 @@ class BrokerServer:
         except OSError as error:
             raise StartupError(f"log directory {path} cannot be used: {error.strerror}.") from error
         self._closing.callback(self._close_directories)
-        for workers in (world.syncs, world.chores, world.inspections, world.store_work):
+        for workers in (world.syncs, world.chores, world.inspections, world.loads, world.closing, world.store_work):
             self._closing.callback(workers.close)
         store = world.store() if world.store is not None else new_store(self._config, world)
         self._closing.push_async_callback(store.close)
@@ -207,7 +219,7 @@ class BrokerServer:
         return await ensure_cluster_id(store, self._world.random.randbytes, known.cluster_id if known else None)
 
     async def _refuse_empty_store(self, store: Store, cluster_id: str) -> None:
-        """One broker alone learns its topics again from its logs. Of a cluster, each would call the others' garbage."""
+        """A single broker learns its topics again from its logs. In a cluster, each would delete others' topics."""
         if await store.get(CLUSTER_ID) is None:
             path = self._config.list("log.dirs")[0]
             raise StartupError(
@@ -251,7 +263,9 @@ class BrokerServer:
                 found[key.topic] = topic_id, max(partitions, key.partition + 1), max(epoch, log.latest_epoch)
         return found
 
-    def _assemble(self, cluster_id: str, store: Store, metadata: ClusterMetadata) -> Broker:
+    def _assemble(
+        self, cluster_id: str, store: Store, metadata: ClusterMetadata, controller: Controller
+    ) -> tuple[Broker, Roles]:
         world, config = self._world, metadata.config
         in_sync = InSyncReplicas(world.clock, lambda: metadata.config, partial(_alter_isr, metadata))
         replicas = Replicas(
@@ -263,37 +277,34 @@ class BrokerServer:
             on_unfinished=metadata.publish,
             on_caught_up=in_sync.review,
         )
-        metadata.subscribe(replicas.apply)
-        replicas.delete_strays()
         self._closing.callback(replicas.close)
         throttles = ReplicationThrottles(self._id, world.clock, lambda: metadata.config)
         fetchers = ReplicaFetchers(self._id, replicas, lambda: metadata.config, throttles.as_follower)
-        self._fetchers = fetchers
         self._closing.callback(fetchers.stop)
-        in_sync.start(replicas)
         self._closing.callback(in_sync.stop)
         disk_failover = DiskFailover(metadata, replicas, store, world.clock)
-        disk_failover.start()
         self._closing.callback(disk_failover.stop)
         housekeeping = Housekeeping(replicas, world.clock, world.chores, lambda: metadata.config)
-        housekeeping.start()
         self._closing.callback(housekeeping.stop)
         moves = LogMoves(replicas, world.clock, world.chores, lambda: metadata.config)
-        moves.start()
         self._closing.callback(moves.stop)
-        groups = GroupCoordinator(metadata, replicas, store, world.clock, world.chores, world.random.randbytes)
-        groups.start()
+        groups = GroupCoordinator(metadata, replicas, store, world.clock, world.loads, world.random.randbytes)
         self._closing.callback(groups.stop)
         peers = Peers(metadata)
         self._closing.callback(peers.stop)
         producer_ids, markers = ProducerIds(self._id, store), Markers(metadata, replicas, groups, peers)
         self._closing.callback(markers.stop)
         transactions = TransactionCoordinator(
-            metadata, replicas, producer_ids, markers, peers, world.clock, world.chores
+            metadata, replicas, producer_ids, markers, peers, world.clock, world.loads
         )
-        transactions.start()
         self._closing.callback(transactions.stop)
-        return Broker(
+        roles = Roles(replicas, fetchers, groups, transactions, controller)
+        metadata.apply_with(roles.apply)
+        replicas.delete_strays()
+        in_sync.start(replicas)
+        for part in (disk_failover, housekeeping, moves, groups, transactions):
+            part.start()
+        broker = Broker(
             id=self._id,
             cluster_id=cluster_id,
             advertised=frozenset(listener.name for listener in advertised_listeners(config) or ()),
@@ -318,8 +329,9 @@ class BrokerServer:
             peers=peers,
             producer_ids=producer_ids,
         )
+        return broker, roles
 
-    async def _listen(self, broker: Broker, store: Store) -> None:
+    async def _listen(self, broker: Broker, store: Store, session: FormerSession) -> None:
         """Register with the addresses that were bound, then serve."""
         listeners = Listeners(broker, self._world.network)
         self._closing.callback(listeners.close)
@@ -332,7 +344,7 @@ class BrokerServer:
                     "choose another port with --listen HOST:PORT."
                 ) from error
             self.addresses[listener.name] = address
-        membership = Membership(self._id, store, broker.metadata, self._world.clock)
+        membership = Membership(self._id, store, broker.metadata, self._world.clock, session.record)
         self._closing.callback(membership.stop)
         await membership.join(self._registration)
         listeners.start()
@@ -346,7 +358,7 @@ class BrokerServer:
             told = advertised.get(listener.name)
             host, port = (told.host, told.port) if told is not None else bound
             if host in EVERY_INTERFACE and config.get("zookeeper.connect"):
-                host = socket.getfqdn()  # The others may be on other machines.
+                host = socket.getfqdn()  # Other brokers and clients may be on other machines.
             endpoints.append(Endpoint(listener.name, host, port, listener.protocol))
         rack = config.get("broker.rack")
         return BrokerZnode(tuple(endpoints), None if rack is None else str(rack), self._world.clock.time_ms())

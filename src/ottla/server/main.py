@@ -36,7 +36,7 @@ def serve(
     Returns the exit code: 0 after a clean stop, 1 when it could not start or stop well.
     """
     logging.basicConfig(format=_LOG_FORMAT, level=logging.INFO, stream=sys.stdout)
-    logging.raiseExceptions = False  # A broker whose output nobody reads any more goes on serving.
+    logging.raiseExceptions = False  # A broker goes on serving if its output is closed.
     _raise_file_limit()
     try:
         config = load_config(properties, data_dir, listen, overrides or {})
@@ -77,7 +77,7 @@ async def _run(config: BrokerConfig, hints: bool) -> None:
     server = BrokerServer(config)
     if not await _start(server, stop):
         return
-    # What exists now lives as long as the broker: the collector need not look at it again.
+    # Objects that exist now live as long as the broker, so the garbage collector can skip them.
     gc.collect()
     gc.freeze()
     server.watchdog.start()

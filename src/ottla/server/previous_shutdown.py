@@ -1,4 +1,4 @@
-"""How a broker ended the last time, as its log directories tell."""
+"""How the previous process of this broker ended, read from its log directories."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,9 +11,9 @@ from ottla.log.layout import BOOT_ID, CLEAN_SHUTDOWN
 class Shutdown(Enum):
     CLEAN = "stopped"
     KILLED = "killed"
-    """The machine has stayed up since, so what was written is there, synced or not."""
+    """The machine has stayed up, so everything that was written is there, synced or not."""
     POWER_LOST = "power lost"
-    """The machine has been down, or the disk is another one: what was not synced may be gone."""
+    """The machine was down, or the disk is another one: unsynced data may be lost."""
 
 
 def read_previous_shutdown(disk: Disk, paths: Sequence[str], boot_id: str) -> Shutdown:
@@ -24,7 +24,7 @@ def read_previous_shutdown(disk: Disk, paths: Sequence[str], boot_id: str) -> Sh
 
 
 def record_start(disk: Disk, paths: Sequence[str], boot_id: str) -> None:
-    """If this cannot be written, the next start knows no better than to fear the worst."""
+    """If the boot id cannot be written, the next start assumes a loss of power."""
     for path in paths:
         with suppress(OSError):
             disk.replace_bytes(f"{path}/{BOOT_ID}", boot_id.encode())

@@ -26,7 +26,7 @@ def session_timeout(config: BrokerConfig) -> float:
 
 
 def is_shared(config: BrokerConfig) -> bool:
-    """Whether other brokers may have put into the store what this one knows nothing of."""
+    """Whether other brokers use the store too."""
     return bool(config.get("zookeeper.connect")) or config.get("store.file") is not None
 
 
@@ -54,7 +54,7 @@ def new_store(config: BrokerConfig, world: World) -> Store:
 
 
 async def start_store(store: Store, config: BrokerConfig) -> None:
-    """Start it, and say so when that takes a while, which means that ZooKeeper is not there. Raises StoreError."""
+    """Start the store. Log what the broker waits for if ZooKeeper does not answer soon. Raises StoreError."""
     starting = asyncio.ensure_future(store.start())
     try:
         done, _ = await asyncio.wait([starting], timeout=_SAY_SO_AFTER_SECONDS)

@@ -29,7 +29,7 @@ class Changes(NamedTuple):
     nodes: dict[str, Node | None]
     """Each node that differs since then, as it is now; None when it is gone."""
     complete: bool
-    """The nodes are everything there is, because nothing was known before or too much was forgotten since."""
+    """`nodes` is the whole tree, because the caller had nothing before or is too far behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Refusal(Enum):
 
 
 class StoreConflictError(StoreError):
-    """One operation of a commit does not fit the tree, so none of them was done."""
+    """The store refused one operation of a commit, so none of the operations was done."""
 
     def __init__(self, index: int, op: Op, refusal: Refusal) -> None:
         super().__init__(f"{type(op).__name__} {op.path} was refused: {refusal.value}.")
@@ -123,10 +123,10 @@ class Store(Protocol):
         """Open the store and begin a session; after a loss, begin the next one."""
 
     async def close(self) -> None:
-        """End the session, which removes its ephemeral nodes at once. Nobody is told that it was lost."""
+        """End the session, which removes its ephemeral nodes at once. Callbacks for a lost session are not called."""
 
     def on_session_lost(self, callback: Callable[[], None]) -> None:
-        """Call when the session ended without `close`: whatever its ephemeral nodes stood for is over."""
+        """Call when the session ended without `close`, which has removed its ephemeral nodes."""
 
     async def get(self, path: str) -> Node | None: ...
 
@@ -151,7 +151,7 @@ class Store(Protocol):
 
 
 def check_path(path: str) -> str:
-    """Refuse what ZooKeeper would refuse, so that a path is good in every store or in none."""
+    """Refuse every path that ZooKeeper would refuse, so that all stores accept the same paths."""
     bad = (
         not path.startswith(ROOT)
         or (path.endswith("/") and path != ROOT)

@@ -92,7 +92,7 @@ class SqliteStore:
         self._work = None
         await asyncio.wait([leave])
         if not leave.cancelled():
-            # A failure is no news for anybody: the lock goes with the file, so others will end the session.
+            # A failure is harmless: closing the file releases the lock, and then other processes end the session.
             leave.exception()
         await self._background.run(work.close)
 
@@ -138,7 +138,7 @@ class SqliteStore:
         return future
 
     def _run_next(self, work: "SqliteWork") -> None:
-        """One batch at a time: neighbours of one mode share a transaction."""
+        """Run one batch. Jobs of the same mode that stand next to each other share a transaction."""
         if not self._jobs:
             return
         batch = [self._jobs.popleft()]
@@ -172,8 +172,8 @@ class SqliteStore:
         self._run_next(work)
 
     def _tick(self) -> None:
-        """Look for what others did and, a few times in each session timeout, show that this session lives, which also
-        ends the sessions of those who do not."""
+        """Poll for the changes of other processes. A few times in each session timeout, send a heartbeat, which also
+        ends the sessions of dead processes."""
         session, now = self._session, self._clock.monotonic()
         due = now - self._beaten >= self._session_timeout / BEATS_PER_TIMEOUT
         if session is not None and self._work is not None and (due or self._work.has_dead):
@@ -185,7 +185,7 @@ class SqliteStore:
         job.add_done_callback(partial(self._ticked, session, now))
 
     def _ticked(self, session: int | None, now: float, done: "asyncio.Future[bool]") -> None:
-        """The session is over when the file says so, or when the file was of no use for a whole timeout."""
+        """The session is over if the file says so, or if the file could not be used for a whole session timeout."""
         if done.cancelled() or self._work is None:
             return
         if done.exception() is not None:

@@ -41,13 +41,13 @@ class SqliteFile:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """What is read inside belongs to one moment."""
+        """All reads inside see the same state of the file."""
         with self._reported():
             yield from self._transaction("BEGIN")
 
     @contextlib.contextmanager
     def writing(self, *, durable: bool) -> Iterator[None]:
-        """What is written inside happens as a whole; when durable, it is on the platter at the end."""
+        """All writes inside are one transaction. If `durable`, it is on disk when the context ends."""
         with self._reported():
             self.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             yield from self._transaction("BEGIN IMMEDIATE")
@@ -96,7 +96,7 @@ class SqliteFile:
         return connection
 
     def _retried(self, attempt: Callable[[], object]) -> None:
-        """SQLite does not wait by itself while another process turns a new file into a write-ahead one."""
+        """Retry while another process switches a new file to write-ahead logging: SQLite does not wait for that."""
         deadline = time.monotonic() + self._busy_timeout
         while True:
             try:

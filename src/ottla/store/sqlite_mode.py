@@ -7,6 +7,6 @@ class Mode(Enum):
     READ = 0
     WRITE = 1
     BEAT = 2
-    """A write that may be lost with the power: a heartbeat is worth no fsync."""
+    """A write without fsync: a heartbeat may be lost with the power."""
     POLL = 3
-    """A read that is only done when another process has written; otherwise the answer is True."""
+    """A read that runs only if another process has written. Otherwise its result is True."""

@@ -1,9 +1,9 @@
-"""Sessions as rows of the file: who is alive, and taking away what the dead left.
+"""Sessions as rows of the file: which of them are alive, and removing the nodes of dead ones.
 
-A session is alive while its process holds a lock on a file of its own and its heartbeat count moves. The kernel drops
-the lock of a killed process, so a restarted broker need not wait for its own ghost; the count finds a process that is
-alive but does nothing. No clock is shared: each observer measures with its own. Call inside a write transaction, which
-also keeps two observers from taking each other's probe for a living owner.
+A session is alive while its process holds a lock on a file of its own and its heartbeat count grows. The kernel
+releases the lock of a killed process, so a restarted broker need not wait for its own former session. The count finds a
+process that is alive but does nothing. No clock is shared: each process measures with its own. Call inside a write
+transaction: it also keeps two processes that test a lock at the same time from taking each other for the owner.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ class SqliteSessions:
         self._others: set[int] = set()
 
     def begin(self, timeout: float, now: float) -> int:
-        """A new session, after taking away what the dead ones left."""
+        """Begin a session, after removing the nodes of dead ones."""
         self._reap(now, own=None)
         self.release()
         cursor = self._execute("INSERT INTO session (timeout_ms, beat) VALUES (?, 0)", round(timeout * 1000))
@@ -49,14 +49,14 @@ class SqliteSessions:
         return session in sessions
 
     def has_dead(self) -> bool:
-        """Whether a process that had a session, when the file was last read, is gone: whoever beats next ends it.
+        """Whether the process of a known session is dead. The next heartbeat of any process ends that session.
 
         Two who ask at once may take each other for the living owner, which does no harm: they ask again soon.
         """
         return any(self._is_unlocked(session) for session in self._others)
 
     def beat(self, session: int, now: float) -> bool:
-        """Show that the session lives, and end those that do not; False when this one has been ended."""
+        """Count a heartbeat, and end the sessions of dead processes. False if this session has been ended."""
         if self._execute("UPDATE session SET beat = beat + 1 WHERE id = ?", session).rowcount == 0:
             return False
         self._reap(now, own=session)
@@ -70,7 +70,7 @@ class SqliteSessions:
         self._disk.remove(self._lock_path(session))
 
     def release(self) -> None:
-        """Let go of the lock: from now on others may end the session."""
+        """Release the lock. From now on other processes may end the session."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None

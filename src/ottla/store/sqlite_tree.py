@@ -37,7 +37,7 @@ class SqliteTree:
         revision, forgotten = self._execute("SELECT revision, forgotten FROM progress").fetchone()
         if since <= 0 or since < forgotten:
             return Changes(revision, dict(self.read(prefixes)), True)
-        # A path that was removed and made again is in both tables, and the second look is the right one.
+        # A path that was removed and created again is in both tables. The node table is right.
         changed: dict[str, Node | None] = {}
         for (path,) in self._execute("SELECT path FROM removed WHERE changed > ?", since):
             changed[path] = None
@@ -74,7 +74,7 @@ class SqliteTree:
                               path, parent_of(path), *node, revision)  # fmt: skip
 
     def forget_old_removals(self) -> None:
-        """Keep the list of removed paths short; who has not read that far gets the whole tree."""
+        """Keep the list of removed paths short. A reader that is further behind gets the whole tree."""
         oldest = self._execute(
             "SELECT changed FROM removed ORDER BY changed DESC LIMIT 1 OFFSET ?", TOMBSTONES_KEPT
         ).fetchone()
@@ -83,7 +83,7 @@ class SqliteTree:
             self._execute("UPDATE progress SET forgotten = ?", oldest[0])
 
     def newly_changed_paths(self) -> list[str] | None:
-        """Paths changed by anybody since the last call (at first: none); None when that cannot be told any more."""
+        """Paths that any process changed since the last call (at first: none). None if they are not known any more."""
         since = self._noticed
         self._noticed, forgotten = self._execute("SELECT revision, forgotten FROM progress").fetchone()
         if since is None:

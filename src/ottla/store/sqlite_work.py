@@ -57,7 +57,7 @@ class SqliteWork:
         return outcome
 
     def _changed(self) -> list[str] | None:
-        """The work is done and must not look failed now, so when this cannot be read, everything may have changed."""
+        """The work is committed, so a failure here must not make it fail. None: everything may have changed."""
         try:
             with self._file.reading():
                 return self.tree.newly_changed_paths()
@@ -65,7 +65,7 @@ class SqliteWork:
             return None
 
     def _results(self, functions: "Sequence[Function]") -> list[Any]:
-        """A commit that conflicts changed nothing, so it does not spoil its neighbours in the transaction."""
+        """A commit that conflicts has changed nothing, so the other work in the transaction goes on."""
         results: list[Any] = []
         for function in functions:
             try:

@@ -1,4 +1,4 @@
-"""What a list of operations does to a tree: decided here, once, for every store that does not ask ZooKeeper."""
+"""What a list of operations does to a tree, for the stores that have no ZooKeeper to decide it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol

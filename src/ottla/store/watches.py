@@ -44,7 +44,7 @@ class PrefixWatch:
         self._callback = callback
         self.prefixes = prefixes
         self.timer: Timer | None = None
-        """Set while a call is on its way; changes until then need no second one."""
+        """Set while a callback is scheduled. Changes until then need no second one."""
 
     def fire(self) -> None:
         self.timer = None

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.env.background import Background
 from ottla.env.clock import Clock
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from ottla.store.zookeeper_commits import Commits
     from ottla.store.zookeeper_mirror import Mirror
     from ottla.store.zookeeper_requests import Requests
+
+
+Credentials: TypeAlias = tuple[int, bytes]
+"""Of a session: its id and its password."""
 
 
 class ZooKeeperStore:
@@ -60,7 +64,7 @@ class ZooKeeperStore:
         self._commits: Commits
         self._session: int | None = None
         self._connected_session: int | None = None
-        """The one kazoo has; it begins another one by itself, which counts only after `start`."""
+        """The session of kazoo, which begins a new one by itself. The store uses it only after `start`."""
         self._mirrors: dict[tuple[str, ...], Mirror] = {}
         self._passing: set[Mirror] = set()
         self._watched: Counter[str] = Counter()
@@ -71,13 +75,25 @@ class ZooKeeperStore:
     def session_id(self) -> int | None:
         return self._session
 
+    @property
+    def credentials(self) -> Credentials | None:
+        """Of the present session. Any process that has them can end it."""
+        identity = None if self._client is None else self._client.identity
+        return identity if identity is not None and identity[0] == self._session else None
+
+    async def end_session(self, credentials: Credentials) -> None:
+        """End a session whose process is dead, so that its ephemeral nodes go at once. Raises StoreError."""
+        from ottla.store.zookeeper_client import end_session
+
+        await self._background.run(lambda: end_session(self._address, credentials, self._patience))
+
     async def start(self) -> None:
         if self._session is not None:
             return
         opened = self._client is None
         self._open()
         try:
-            # The answer comes over a connection, so there is a session when it is there.
+            # The answer needs a connection, so there is a session when it has come.
             await self._requests.sync()
             session = self._connected_session
             if session is not None:
@@ -138,7 +154,7 @@ class ZooKeeperStore:
         return sorted(name for name in names if path != ROOT or ROOT + name != SESSIONS)
 
     async def read_tree(self, *prefixes: str) -> dict[str, Node]:
-        """From a copy that lives as long as the call, so that what changes meanwhile is noticed."""
+        """Read from a copy that lasts as long as the call, so that changes during the read are noticed."""
         mirror = self._new_mirror(prefixes)
         self._passing.add(mirror)
         watching = self._watch_prefixes(prefixes)
@@ -151,7 +167,7 @@ class ZooKeeperStore:
         return mirror.nodes
 
     async def read_changes(self, since: int, *prefixes: str) -> Changes:
-        """From a copy that is kept from the first call on; later calls read only what changed."""
+        """Read from a copy that is kept from the first call on. Later calls read only the changed nodes."""
         requests = self._ready()
         mirror = self._mirrors.get(prefixes)
         if mirror is None:
@@ -168,14 +184,14 @@ class ZooKeeperStore:
         return await self._commits.commit(ops)
 
     def watch(self, callback: Callable[[], None], *prefixes: str) -> Watch:
-        """A prefix that was not watched before gets one call once it is: it may have changed until then."""
+        """A prefix that was not watched before gets one callback when it is watched: it may have changed until then."""
         watch = self._watches.add(callback, prefixes)
         for watching in self._watch_prefixes(prefixes):
             watching.add_done_callback(lambda _: self._watches.notify(prefixes))
         return watch
 
     def connected(self, session: int) -> None:
-        """The server has no watches of ours, and nobody told us what changed while there was no connection."""
+        """The server has no watches of ours yet, and changes without a connection were not reported: read all again."""
         self._connected_session = session
         for prefix in self._watched:
             self._requests.watch(prefix, first=True)
@@ -218,7 +234,7 @@ class ZooKeeperStore:
         raise KeyError(path)
 
     def _watch_prefixes(self, prefixes: Iterable[str]) -> "list[asyncio.Future[Reply]]":
-        """Watch those nobody watches yet. What is asked of ZooKeeper from now on is answered when they are watched."""
+        """Watch the prefixes that are not watched yet. ZooKeeper sets the watches before it answers later requests."""
         new = [prefix for prefix in prefixes if not self._watched[prefix]]
         self._watched.update(prefixes)
         return [] if self._client is None else [self._requests.watch(prefix) for prefix in new]

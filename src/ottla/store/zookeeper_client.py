@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, NoNodeError, SessionExpiredError, SessionMovedError
-from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.serialization import Watch
 from kazoo.protocol.states import KazooState, KeeperState
 
@@ -28,7 +28,7 @@ from ottla.store.interface import StoreError
 
 logger = logging.getLogger("ottla.store.zookeeper")
 _kazoo_log = logging.getLogger("ottla.store.zookeeper.kazoo")
-# It repeats itself with every attempt to connect; what matters is said here, once.
+# kazoo logs every attempt to connect. This module logs the changes of the connection once.
 _kazoo_log.setLevel(logging.ERROR)
 
 MOST_IN_FLIGHT = 128
@@ -118,7 +118,7 @@ class ZooKeeperClient:
         self._closed = False
         self._giving_up: Timer | None = None
         self._trouble: StoreError | None = None
-        """Why requests are refused at once: there has been no connection for longer than anybody should wait."""
+        """Set when there has been no connection for longer than `patience`: requests are refused at once with it."""
         try:
             self._kazoo = KazooClient(
                 hosts=_repeated(address),
@@ -138,7 +138,7 @@ class ZooKeeperClient:
 
     @property
     def identity(self) -> tuple[int, bytes] | None:
-        """Session id and password, which together are the session: whoever connects with them has it."""
+        """Session id and password. A client that connects with them takes over the session."""
         identity: tuple[int, bytes] | None = self._kazoo.client_id
         return identity
 
@@ -195,11 +195,11 @@ class ZooKeeperClient:
         self._post(self._event, event.path)
 
     def _post(self, function: Callable[..., None], *arguments: Any) -> None:
-        """From any thread. The flag may be seen late, which costs a wake-up, never a message."""
+        """Called from any thread. A stale flag costs a wake-up, but never a message."""
         self._inbox.append((function, arguments))
         if not self._woken:
             self._woken = True
-            with contextlib.suppress(RuntimeError):  # The loop is closed, so nobody is interested.
+            with contextlib.suppress(RuntimeError):  # The loop is closed.
                 self._loop.call_soon_threadsafe(self._handle)
 
     def _handle(self) -> None:
@@ -247,7 +247,7 @@ class ZooKeeperClient:
             self._lose(detail)
 
     def _lose(self, detail: str) -> None:
-        """kazoo may have forgotten a request that came at just this moment, so nothing waits for kazoo here."""
+        """kazoo may have dropped a request that came at this moment, so all requests in flight are answered here."""
         self._begin_waiting()
         for request in list(self._in_flight):
             self._replied(request, Reply(None, 0), SessionExpiredError())
@@ -277,6 +277,18 @@ class ZooKeeperClient:
         for request in requests:
             if not request.future.done():
                 request.future.set_exception(error)
+
+
+def end_session(address: str, identity: tuple[int, bytes], patience: float) -> None:
+    """Take over a session and close it. If the session is over already, another one begins and is closed. Blocks."""
+    kazoo = KazooClient(hosts=address, client_id=identity, handler=Handler(), logger=_kazoo_log)
+    try:
+        kazoo.start(patience)
+    except KazooTimeoutError as error:
+        raise StoreError(f"ZooKeeper at {address} has not been reached for {patience:g} seconds.") from error
+    finally:
+        kazoo.stop()
+        kazoo.close()
 
 
 def _repeated(address: str) -> str:

@@ -18,7 +18,7 @@ logger = logging.getLogger("ottla.store.zookeeper")
 REMOVALS_KEPT = 10_000
 """A reader that is further behind than this many removed nodes gets the whole tree."""
 MOST_ROUNDS = 100
-"""Of reading what changed while the changes before it were read. Then a tree that never rests is good enough."""
+"""Of reading nodes that changed during the round before. Then the copy may show a commit in parts."""
 
 
 class Mirror:
@@ -34,7 +34,7 @@ class Mirror:
         self._dirty: set[str] = set()
         self._latest = 0
         self._revision = 0
-        # Changes are known since then; what came before was read as one whole.
+        # Single changes are known since this revision. Everything before was read as a whole.
         self._floor = 0
         # The revision of the last change of each path, removed ones too, least recently changed first.
         self._changed: dict[str, int] = {}
@@ -70,7 +70,7 @@ class Mirror:
         return Changes(self._revision, changed, False)
 
     async def catch_up(self) -> None:
-        """Make the copy what the tree is now, or at a later moment."""
+        """Bring the copy to the state of the tree now, or later."""
         async with self._catching_up:
             zxid = await self._requests.sync()
             changed: set[str] = set()
@@ -88,14 +88,14 @@ class Mirror:
                 self._floor, self._revision = self._latest, zxid
 
     async def _read_round(self, changed: set[str]) -> int:
-        """Returns the state of the tree at the last answer. When it fails, it is all still to be read."""
+        """Returns the zxid of the last answer. If it fails, everything stays marked as to be read."""
         whole, self._whole = self._whole, False
         dirty, self._dirty = self._dirty, set()
         try:
             zxid = await self._load(changed) if whole else 0
             for path, seen in zip(dirty, await self._requests.read_all(dirty), strict=True):
                 self._put(path, seen.node, changed)
-                # A removal leaves no trace at the node itself, so it counts as having been just now.
+                # A removed node has no zxid of its own, so the removal counts as of this answer.
                 self._latest = max(self._latest, seen.zxid if seen.node is None else seen.latest)
                 zxid = max(zxid, seen.zxid)
             return zxid
@@ -158,7 +158,7 @@ class Mirror:
             self.nodes[path] = node
 
     def _note(self, changed: set[str], zxid: int) -> None:
-        """The next revision, even if the number of the state were no higher: a reader must not miss a change."""
+        """Take the next revision, even if the zxid has not grown, so that no reader misses a change."""
         if not changed or not self._complete:
             return
         self._revision = max(zxid, self._revision + 1)

@@ -56,7 +56,7 @@ _REFUSALS: dict[type[ZookeeperError], Refusal] = {
 
 
 class ReplyLostError(Exception):
-    """The connection broke before the answer came, so nobody knows what the server did."""
+    """The connection broke before the answer came. The server may have done the request or not."""
 
 
 class Seen(NamedTuple):
@@ -153,7 +153,7 @@ class Requests:
             try:
                 await _answer(watch)
             except (ReplyLostError, SessionLostError):
-                continue  # With the next connection everything is watched again.
+                continue  # The next connection sets all watches again.
             except UnimplementedError as error:
                 raise StoreError("This ZooKeeper is too old; Ottla needs version 3.6 or newer.") from error
 
@@ -169,7 +169,7 @@ class Requests:
                 await self._make(Create(path, b"", self._acl, 0))
 
     async def make(self, path: str, *, ephemeral: bool = False) -> None:
-        """Make the node unless it is there. Can be repeated when its answer is lost."""
+        """Create the node if it is missing. May be repeated if the answer is lost."""
         await self._make(Create(self._full(path), b"", self._acl, _EPHEMERAL if ephemeral else 0))
 
     async def _make(self, create: Any) -> None:

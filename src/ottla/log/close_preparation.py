@@ -1,0 +1,33 @@
+"""What a clean close of a log waits for, so that it can be done before the log is closed."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.log.log import Log
+    from ottla.log.segment import Segment
+
+
+class ClosePreparation:
+    """The syncs that make a log one that was closed cleanly."""
+
+    __slots__ = ("_log", "active", "end_offset", "synced_end")
+
+    def __init__(self, log: Log, active: Segment) -> None:
+        self._log = log
+        self.active = active
+        self.end_offset = log.end_offset
+        """When the indexes were completed."""
+        self.synced_end = log.recovery_point
+
+    def sync(self) -> None:
+        """Blocking: may run in a thread. After a failure nobody knows what is on disk."""
+        self.synced_end = self._log.sync()
+        try:
+            with contextlib.suppress(FileNotFoundError):  # The log may be moved or deleted meanwhile.
+                self.active.sync_indexes()
+        except OSError:
+            self._log.fsync_failed = True
+            raise
