@@ -39,6 +39,7 @@ from ottla.server.connection import ClientConnection
 from ottla.server.dispatch import Dispatcher
 from ottla.server.event_loop import new_event_loop
 from ottla.server.roles import Roles
+from ottla.server.watchdog import Watchdog
 from ottla.store.interface import Store
 
 _CALLS = 5_000
@@ -118,9 +119,10 @@ class _Requests:
 
     def __init__(self, broker: Broker, frame: bytes) -> None:
         self._sent = frame
+        watchdog = Watchdog()
         self.frame = memoryview(bytearray(frame[4:]))
-        self._dispatcher = Dispatcher(broker, Session("PLAINTEXT", _PEER, _PEER))
-        self._connection = ClientConnection(broker, _NoSocket(), "PLAINTEXT", Buffers(), lambda _: None)
+        self._dispatcher = Dispatcher(broker, Session("PLAINTEXT", _PEER, _PEER), watchdog)
+        self._connection = ClientConnection(broker, _NoSocket(), "PLAINTEXT", Buffers(), watchdog, lambda _: None)
 
     def refresh(self) -> memoryview:
         """What the broker writes into a batch is overwritten with what the client sent."""

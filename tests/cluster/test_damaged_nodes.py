@@ -17,7 +17,7 @@ from ottla.cluster.image import (
     image_from_tree,
 )
 from ottla.cluster.reassignment import alter_reassignments
-from ottla.cluster.registration import allocate_producer_ids, elect_controller
+from ottla.cluster.registration import elect_controller
 from ottla.cluster.topics import create_partitions, create_topic, delete_topic
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
@@ -196,11 +196,6 @@ def test_an_election_mends_the_controller_epoch() -> None:
     cluster.leave(1)
     cluster.become_controller(2)
     assert (cluster.image.controller_epoch, cluster.image.damaged) == (epoch + 1, {})
-
-
-def test_a_damaged_block_of_producer_ids_is_an_answer() -> None:
-    with pytest.raises(KafkaError, match="/latest_producer_id_block is not a producer id block node"):
-        allocate_producer_ids(node(NONSENSE), 1)
 
 
 json_values = st.recursive(

@@ -104,12 +104,20 @@ def test_one_byte_at_a_time() -> None:
     assert found == frames
 
 
-@pytest.mark.parametrize("size", [-1, -(2**31), LIMIT + 1, 2**31 - 1, int.from_bytes(b"GET ")])
+@pytest.mark.parametrize("size", [-1, -(2**31), LIMIT + 1, 2**31 - 1])
 def test_sizes_out_of_bounds(size: int) -> None:
     reader = new_reader()
     put(reader, struct.pack(">i", size))
     with pytest.raises(FrameError, match=rf"a frame of {size} bytes; the limit is {LIMIT}"):
         reader.next_frame()
+
+
+def test_a_client_of_another_protocol_is_named() -> None:
+    for first, name in ((b"GET / HTTP/1.1", "an HTTP request"), (b"\x16\x03\x01\x02\x00\x01", "a TLS handshake")):
+        reader = new_reader()
+        put(reader, first)
+        with pytest.raises(FrameError, match=name):
+            reader.next_frame()
 
 
 def test_the_largest_frame_is_accepted() -> None:

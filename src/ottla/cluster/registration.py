@@ -47,12 +47,9 @@ def resign_controller(image: ClusterImage) -> list[Op]:
 def allocate_producer_ids(node: Node | None, broker_id: int) -> tuple[list[Op], int, int]:
     """The next block of producer ids: operations, first and last id. `node` is what is at PRODUCER_ID_BLOCK now.
 
-    A conflict means that another broker took the block; read the node and decide again.
+    A conflict means that another broker took the block; read the node and decide again. Raises InvalidZnodeError.
     """
-    try:
-        start = 0 if node is None else znodes.decode_producer_id_block(node.data).end + 1
-    except znodes.InvalidZnodeError as error:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{znodes.PRODUCER_ID_BLOCK} is {error}") from error
+    start = 0 if node is None else znodes.decode_producer_id_block(node.data).end + 1
     end = start + PRODUCER_IDS_PER_BLOCK - 1
     if end > MAX_PRODUCER_ID:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "All producer ids have been given out.")

@@ -6,6 +6,7 @@ directly (no asyncio transport), because a transport keeps its own write buffer 
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 from collections import deque
@@ -14,6 +15,8 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ottla.env.disk import Buffer, File
+
+logger = logging.getLogger("ottla.network")
 
 
 class FileSlice(NamedTuple):
@@ -132,7 +135,12 @@ class _Outgoing:
         connections, self._connections = self._connections, []
         self._slice = self._read = None
         for connection in connections:
-            connection.send_queued()
+            try:
+                connection.send_queued()
+            except Exception:
+                # The replies of the other connections must not wait for this one.
+                logger.exception("closing the connection of %s: its replies cannot be sent", connection.peer)
+                connection.close()
 
     def gathered(self, parts: Sequence[Part]) -> Sequence[Part]:
         """A small reply in one piece: to copy it costs less than the calls that it takes to send a slice of a file.

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker, Context
 
 
+_MAX_SHOWN = 1000
+"""Characters of a group id that an error message repeats: the message must fit into a string of the protocol."""
+
 _MAX_REPEATED_BYTES = 8 << 20
 """Kafka describes a group as often as it is named. This bounds a reply to a request that names a large group often."""
 
@@ -51,7 +54,7 @@ def _describe(broker: Broker, context: Context, group_id: str, operations: int) 
         return DescribedGroup(
             group_id=group_id,
             error_code=found.error,
-            error_message=f"Group {group_id} not found.",
+            error_message=f"Group {group_id[:_MAX_SHOWN]} not found.",
             group_state=found.state,
         )
     return DescribedGroup(

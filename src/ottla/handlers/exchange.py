@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+from ottla.model import printable
 from ottla.wire.codec import UNFIT, encoder_of, tuple_encoder_of
 from ottla.wire.framing import response_frame
 
@@ -37,6 +38,10 @@ class Exchange:
         self.correlation_id = correlation_id
         self.request_size = request_size
         self.received_at = received_at
+
+    def __str__(self) -> str:
+        client = "" if self.client_id is None else f" ({printable(self.client_id)})"
+        return f"{self.api.name} v{self.api_version} of {self.peer}{client}"
 
     @property
     def api(self) -> Api:

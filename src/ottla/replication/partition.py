@@ -165,15 +165,15 @@ class Partition(Replica):
     def append_marker(self, marker: EndTransactionMarker, transaction_version: int) -> asyncio.Future[None] | None:
         """End a transaction in this partition. The future, if any, must be done before the end counts as written.
 
-        A marker that repeats the last one is not written again: the coordinator did not hear of the first, and only has
-        to wait until that one is committed. Raises KafkaError, with nothing appended.
+        A marker that repeats an uncommitted one is not appended again: it waits until the first is committed. One that
+        repeats a committed marker is appended, as in Kafka, and ends nothing. Raises KafkaError, with nothing appended.
         """
         if self._offline:
             raise self._offline_error()
         if self.followers is not None:
             self._check_min_isr()
         log = self.log
-        if log.repeats_last_marker(marker, transaction_version):
+        if log.end_offset > self.high_watermark and log.repeats_last_marker(marker, transaction_version):
             return self._wait_for(log.end_offset, _REPLICATION_SECONDS, must_sync=False)
         try:
             log.append_marker(

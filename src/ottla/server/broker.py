@@ -333,7 +333,7 @@ class BrokerServer:
 
     async def _listen(self, broker: Broker, store: Store, session: FormerSession) -> None:
         """Register with the addresses that were bound, then serve."""
-        listeners = Listeners(broker, self._world.network)
+        listeners = Listeners(broker, self._world.network, self.watchdog)
         self._closing.callback(listeners.close)
         for listener in broker_listeners(self._config):
             try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.handlers.exchange import CloseConnectionError
 from ottla.handlers.session import Session
+from ottla.model import printable
 from ottla.server.dispatch import Dispatcher
 from ottla.server.frames import FrameError, FrameReader
 from ottla.wire import DecodeError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker
     from ottla.handlers.exchange import Completion, PendingReply
     from ottla.server.buffers import Buffers
+    from ottla.server.watchdog import Watchdog
 
 logger = logging.getLogger("ottla.server")
 
@@ -75,11 +77,12 @@ class ClientConnection:
         connection: Connection,
         listener: str,
         buffers: Buffers,
+        watchdog: Watchdog,
         on_close: Callable[[ClientConnection], None],
     ) -> None:
         self._connection = connection
         self._session = Session(listener, connection.local, connection.peer)
-        self._dispatcher = Dispatcher(broker, self._session)
+        self._dispatcher = Dispatcher(broker, self._session, watchdog)
         self._monotonic = broker.clock.monotonic
         self._on_close = on_close
         self._frames = FrameReader(buffers, broker.config.integer("socket.request.max.bytes"))
@@ -231,7 +234,7 @@ class ClientConnection:
     def _fail(self, error: Exception) -> None:
         """Hang up, after the replies to the requests before."""
         if isinstance(error, (FrameError, DecodeError, CloseConnectionError)):
-            logger.warning("closing the connection of %s: %s", self._connection.peer, error)
+            logger.warning("closing the connection of %s: %s", self._connection.peer, printable(str(error)))
         else:
             logger.error("a request of %s failed; closing its connection", self._connection.peer, exc_info=error)
         self._flush()

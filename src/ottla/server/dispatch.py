@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ottla.env.network import Part
     from ottla.handlers.context import Broker
     from ottla.handlers.session import Session
+    from ottla.server.watchdog import Watchdog
     from ottla.wire.decoding import Decoder, Memo
 
 _START = struct.Struct(">ii")
@@ -43,10 +44,11 @@ class _Header(NamedTuple):
 class Dispatcher:
     """Serves the requests of one connection."""
 
-    __slots__ = ("_broker", "_headers", "_session")
+    __slots__ = ("_broker", "_headers", "_session", "_watchdog")
 
-    def __init__(self, broker: Broker, session: Session) -> None:
+    def __init__(self, broker: Broker, session: Session, watchdog: Watchdog) -> None:
         self._broker = broker
+        self._watchdog = watchdog
         self._session = session
         self._headers: dict[int, _Header] = {}
         """The last header of each API and version. A client sends the same one with every request."""
@@ -71,7 +73,7 @@ class Dispatcher:
             message, _ = decode(frame, body_position, memo)
         except UNREADABLE as error:
             raise unreadable(served.request, call.version, error) from None
-        exchange = Exchange(self._session, call, correlation_id, size, now)
+        exchange = self._watchdog.serving = Exchange(self._session, call, correlation_id, size, now)
         reply = served.handle(self._broker, exchange, message)
         if isinstance(reply, (list, PendingReply)):
             return reply

@@ -3,6 +3,7 @@
 import struct
 
 from ottla.server.buffers import BLOCK_SIZE, Buffers
+from ottla.server.misdirected import describe_misdirected
 
 _LENGTH = struct.Struct(">i")
 _SMALL = 64 * 1024
@@ -52,7 +53,10 @@ class FrameReader:
         data = self._scratch if self._own is None else self._own
         size = _LENGTH.unpack_from(data, position)[0]
         if not 0 <= size <= self._limit:
-            raise FrameError(f"a frame of {size} bytes; the limit is {self._limit} (socket.request.max.bytes)")
+            misdirected = describe_misdirected(data[position:filled])
+            raise FrameError(
+                misdirected or f"a frame of {size} bytes; the limit is {self._limit} (socket.request.max.bytes)"
+            )
         end = start + size
         if filled < end:
             return None

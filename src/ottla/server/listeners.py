@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ottla.env.clock import Timer
     from ottla.env.network import Address, Connection, Listener, Network
     from ottla.handlers.context import Broker
+    from ottla.server.watchdog import Watchdog
 
 logger = logging.getLogger("ottla.server")
 
@@ -22,8 +23,9 @@ logger = logging.getLogger("ottla.server")
 class Listeners:
     """Every open client connection of the broker."""
 
-    def __init__(self, broker: Broker, network: Network) -> None:
+    def __init__(self, broker: Broker, network: Network, watchdog: Watchdog) -> None:
         self._broker = broker
+        self._watchdog = watchdog
         self._network = network
         self._listeners: list[Listener] = []
         self._connections: dict[ClientConnection, None] = {}
@@ -55,7 +57,7 @@ class Listeners:
         if self._per_host[host] >= overrides.get(host, config.integer("max.connections.per.ip")):
             logger.warning("refusing %s: its host has max.connections.per.ip open", connection.peer)
             return None
-        client = ClientConnection(self._broker, connection, name, self._buffers, self._closed)
+        client = ClientConnection(self._broker, connection, name, self._buffers, self._watchdog, self._closed)
         self._connections[client] = None
         self._per_host[host] += 1
         return client

@@ -144,7 +144,8 @@ class LinearPattern:
             for _ in range(most - least):
                 first = self._add([after, self._sequence(items, first, flags)])
         for _ in range(least):
-            first = self._sequence(items, first, flags)
+            # A state of its own, so that copies of an empty sequence count against the limit, too.
+            first = self._add([self._sequence(items, first, flags)])
         return first
 
 
