@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from ottla.errors import ErrorCode
 from ottla.handlers import offset_fetch
-from ottla.handlers.context import Context
+from ottla.handlers.exchange import Exchange
 from ottla.wire.api.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -30,7 +30,7 @@ def ask(broker: Broker, version: int = 7) -> Any:
     )
     if version >= 8:
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="readers", topics=None)])
-    return offset_fetch.handle(cast("Any", broker), cast("Context", At(version)), request)
+    return offset_fetch.handle(cast("Any", broker), cast("Exchange", At(version)), request)
 
 
 @on_loop

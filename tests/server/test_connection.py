@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.handlers.context import Broker, Context, Reply
+from ottla.handlers.context import Broker
+from ottla.handlers.exchange import Exchange, Reply
 from ottla.handlers.registry import HANDLERS
 from ottla.server.connection import MAX_OUTSTANDING, MAX_UNSENT
 from ottla.wire.api import METADATA
@@ -250,10 +251,10 @@ class SlowMetadata:
         self._original = HANDLERS[METADATA.key]
         monkeypatch.setitem(HANDLERS, METADATA.key, self._original._replace(handle=self._handle))
 
-    def _handle(self, broker: Broker, context: Context, request: MetadataRequest) -> Reply:
-        self.asked_by.append(context.client_id)
+    def _handle(self, broker: Broker, exchange: Exchange, request: MetadataRequest) -> Reply:
+        self.asked_by.append(exchange.client_id)
         self._clock.pass_by(0.1)
-        return self._original.handle(broker, context, request)
+        return self._original.handle(broker, exchange, request)
 
 
 @asynchronous
@@ -378,20 +379,20 @@ class TestMistakesOfTheBroker:
     """A handler that fails costs its client the connection, with one log line, and nobody else anything."""
 
     @staticmethod
-    def failing(broker: Broker, context: Context, request: MetadataRequest) -> Reply:
+    def failing(broker: Broker, exchange: Exchange, request: MetadataRequest) -> Reply:
         raise KeyError("a mistake")
 
     @staticmethod
-    async def failing_later(broker: Broker, context: Context, request: MetadataRequest) -> MetadataResponse:
+    async def failing_later(broker: Broker, exchange: Exchange, request: MetadataRequest) -> MetadataResponse:
         await settle()
         raise KeyError("a mistake")
 
     @staticmethod
-    def unfit(broker: Broker, context: Context, request: MetadataRequest) -> Reply:
+    def unfit(broker: Broker, exchange: Exchange, request: MetadataRequest) -> Reply:
         return MetadataResponse(controller_id=2**40)
 
     @staticmethod
-    async def unfit_later(broker: Broker, context: Context, request: MetadataRequest) -> MetadataResponse:
+    async def unfit_later(broker: Broker, exchange: Exchange, request: MetadataRequest) -> MetadataResponse:
         await settle()
         return MetadataResponse(controller_id=2**40)
 

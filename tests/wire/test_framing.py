@@ -20,6 +20,7 @@ from ottla.wire.framing import (
     request_header,
     response_frame,
     response_header,
+    response_tags,
 )
 
 API_AND_VERSION = [(api.key, version) for api in APIS.values() for version in range(api.max_version + 1)]
@@ -106,16 +107,18 @@ def test_an_unknown_api_is_refused() -> None:
 
 def test_a_reply_begins_with_its_length() -> None:
     reply = HeartbeatResponse(error_code=27)
-    assert response_frame(HEARTBEAT, 0, 7, encode_parts(reply, 0)) == [bytes.fromhex("00000006 00000007 001b")]
+    assert response_frame(response_tags(HEARTBEAT, 0), 7, encode_parts(reply, 0)) == [
+        bytes.fromhex("00000006 00000007 001b")
+    ]
     flexible = bytes.fromhex("0000000c 00000007 00 00000000 001b 00")
-    assert response_frame(HEARTBEAT, 4, 7, encode_parts(reply, 4)) == [flexible]
+    assert response_frame(response_tags(HEARTBEAT, 4), 7, encode_parts(reply, 4)) == [flexible]
 
 
 def test_a_reply_keeps_file_slices_apart() -> None:
     slice_ = range(1000)
     data = PartitionData(records=slice_)
     reply = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[data])])
-    before, kept = response_frame(FETCH, 4, 7, encode_parts(reply, 4))
+    before, kept = response_frame(response_tags(FETCH, 4), 7, encode_parts(reply, 4))
     assert kept is slice_
     assert isinstance(before, bytes)
     assert struct.unpack_from(">ii", before) == (len(before) - 4 + 1000, 7)

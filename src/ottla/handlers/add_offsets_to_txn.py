@@ -15,15 +15,16 @@ from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsets
 
 if TYPE_CHECKING:
     from ottla.errors import ErrorCode
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 _KNOWS_FENCED = 2
 
 
-async def handle(broker: Broker, context: Context, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+async def handle(broker: Broker, exchange: Exchange, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
     error = await _add(broker, request)
     return AddOffsetsToTxnResponse(
-        error_code=error if context.api_version >= _KNOWS_FENCED else for_older_client(error)
+        error_code=error if exchange.api_version >= _KNOWS_FENCED else for_older_client(error)
     )
 
 

@@ -24,26 +24,27 @@ from ottla.wire.api.add_partitions_to_txn import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 _KNOWS_FENCED = 2
 _FROM_BROKERS = 4
 
 
-async def handle(broker: Broker, context: Context, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-    if context.api_version < _FROM_BROKERS:
+async def handle(broker: Broker, exchange: Exchange, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    if exchange.api_version < _FROM_BROKERS:
         transaction = AddPartitionsToTxnTransaction(
             transactional_id=request.v3_and_below_transactional_id,
             producer_id=request.v3_and_below_producer_id,
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        topics = await _add(broker, context, transaction)
+        topics = await _add(broker, exchange, transaction)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResult(
-                transactional_id=transaction.transactional_id, topic_results=await _add(broker, context, transaction)
+                transactional_id=transaction.transactional_id, topic_results=await _add(broker, exchange, transaction)
             )
             for transaction in request.transactions
         ]
@@ -51,22 +52,22 @@ async def handle(broker: Broker, context: Context, request: AddPartitionsToTxnRe
 
 
 async def _add(
-    broker: Broker, context: Context, transaction: AddPartitionsToTxnTransaction
+    broker: Broker, exchange: Exchange, transaction: AddPartitionsToTxnTransaction
 ) -> list[AddPartitionsToTxnTopicResult]:
     partitions = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    errors: Sequence[ErrorCode] = _unfit(broker, context, partitions)
+    errors: Sequence[ErrorCode] = _unfit(broker, exchange, partitions)
     if not any(errors):
-        errors = await _ask(broker, context, transaction, partitions)
-        if context.api_version < _KNOWS_FENCED:
+        errors = await _ask(broker, exchange, transaction, partitions)
+        if exchange.api_version < _KNOWS_FENCED:
             errors = [for_older_client(error) for error in errors]
     return _results(transaction.topics, errors)
 
 
-def _unfit(broker: Broker, context: Context, partitions: Sequence[TopicPartition]) -> list[ErrorCode]:
+def _unfit(broker: Broker, exchange: Exchange, partitions: Sequence[TopicPartition]) -> list[ErrorCode]:
     """A transaction gets all of the partitions or none."""
     errors = []
     for topic, index in partitions:
-        if context.api_version < _FROM_BROKERS and topic in INTERNAL_TOPICS:
+        if exchange.api_version < _FROM_BROKERS and topic in INTERNAL_TOPICS:
             errors.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         elif broker.metadata.image.partition(topic, index) is None:
             errors.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -79,7 +80,7 @@ def _unfit(broker: Broker, context: Context, partitions: Sequence[TopicPartition
 
 async def _ask(
     broker: Broker,
-    context: Context,
+    exchange: Exchange,
     transaction: AddPartitionsToTxnTransaction,
     partitions: Sequence[TopicPartition],
 ) -> Sequence[ErrorCode]:
@@ -87,7 +88,7 @@ async def _ask(
         transaction.transactional_id,
         Producer(transaction.producer_id, transaction.producer_epoch),
         partitions,
-        PROTOCOL_2 if context.api_version >= _FROM_BROKERS else PROTOCOL_1,
+        PROTOCOL_2 if exchange.api_version >= _FROM_BROKERS else PROTOCOL_1,
     )
     try:
         if transaction.verify_only:

@@ -16,10 +16,11 @@ from ottla.wire.api.alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
-async def handle(broker: Broker, context: Context, request: AlterConfigsRequest) -> AlterConfigsResponse:
+async def handle(broker: Broker, exchange: Exchange, request: AlterConfigsRequest) -> AlterConfigsResponse:
     twice = duplicates((resource.resource_type, resource.resource_name) for resource in request.resources)
     return AlterConfigsResponse(
         responses=[

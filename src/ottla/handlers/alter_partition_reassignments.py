@@ -15,11 +15,12 @@ from ottla.wire.api.alter_partition_reassignments import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
 async def handle(
-    broker: Broker, context: Context, request: AlterPartitionReassignmentsRequest
+    broker: Broker, exchange: Exchange, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     allowed = request.allow_replication_factor_change
     return AlterPartitionReassignmentsResponse(

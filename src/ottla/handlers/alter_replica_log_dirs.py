@@ -15,13 +15,16 @@ from ottla.wire.api.alter_replica_log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 _MAX_PREFERRED_DIRECTORIES = 10_000
 """The broker remembers the directory of a partition that does not exist yet. Clients may name any number of them."""
 
 
-async def handle(broker: Broker, context: Context, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+async def handle(
+    broker: Broker, exchange: Exchange, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
     moves = (
         (TopicPartition(topic.name, index), directory.path)

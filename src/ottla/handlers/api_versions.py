@@ -20,7 +20,8 @@ from ottla.wire.api.api_versions import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange, Reply
 
 _TRANSACTIONS = "transaction.version"
 """The feature that tells producers to speak transaction protocol 2 (KIP-890)."""
@@ -28,8 +29,8 @@ _TRANSACTIONS = "transaction.version"
 _SOFTWARE_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
 
 
-def handle(broker: Broker, context: Context, request: ApiVersionsRequest) -> Reply:
-    if context.api_version >= 3 and not (
+def handle(broker: Broker, exchange: Exchange, request: ApiVersionsRequest) -> Reply:
+    if exchange.api_version >= 3 and not (
         _is_software_name(request.client_software_name) and _is_software_name(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
@@ -37,14 +38,14 @@ def handle(broker: Broker, context: Context, request: ApiVersionsRequest) -> Rep
     response.finalized_features = [
         FinalizedFeatureKey(name=_TRANSACTIONS, min_version_level=PROTOCOL_2, max_version_level=PROTOCOL_2)
     ]
-    if context.api_version >= 4:  # Before, clients take a range that begins at zero for a mistake (KIP-1022).
+    if exchange.api_version >= 4:  # Before, clients take a range that begins at zero for a mistake (KIP-1022).
         response.supported_features = [
             SupportedFeatureKey(name=_TRANSACTIONS, min_version=PROTOCOL_1, max_version=PROTOCOL_2)
         ]
     return response
 
 
-def handle_unsupported_version(broker: Broker, context: Context, request: None) -> Reply:
+def handle_unsupported_version(broker: Broker, exchange: Exchange, request: None) -> Reply:
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_served())
 
 

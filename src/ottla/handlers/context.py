@@ -1,4 +1,4 @@
-"""What a handler is given: the broker's services, and who is asking."""
+"""What a handler is given besides the exchange: the broker's services."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ottla.replication.moving import LogMoves
     from ottla.replication.reads import Reads
     from ottla.replication.replicas import Replicas
-
-__all__ = ["Broker", "Context", "Handler", "Reply"]
 
 
 @dataclass(slots=True)
@@ -49,7 +47,5 @@ class Broker:
     def config(self) -> BrokerConfig:
         return self.metadata.config
 
-
-Context: TypeAlias = Exchange
 
 Handler: TypeAlias = Callable[[Broker, Exchange, Any], Reply]

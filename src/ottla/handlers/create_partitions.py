@@ -15,10 +15,11 @@ from ottla.wire.api.create_partitions import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
-async def handle(broker: Broker, context: Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+async def handle(broker: Broker, exchange: Exchange, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     counts = Counter(topic.name for topic in request.topics)
     results = [_duplicate(name) for name, count in counts.items() if count > 1]
     once = [topic for topic in request.topics if counts[topic.name] == 1]

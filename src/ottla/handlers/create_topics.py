@@ -22,10 +22,11 @@ from ottla.wire.api.create_topics import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
-async def handle(broker: Broker, context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def handle(broker: Broker, exchange: Exchange, request: CreateTopicsRequest) -> CreateTopicsResponse:
     if sum(_partition_count(broker, topic) for topic in request.topics) > MAX_PARTITIONS_PER_REQUEST:
         too_many = KafkaError(
             ErrorCode.POLICY_VIOLATION,

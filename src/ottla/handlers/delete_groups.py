@@ -10,10 +10,11 @@ from ottla.wire.api.delete_groups import DeletableGroupResult, DeleteGroupsReque
 
 if TYPE_CHECKING:
     from ottla.errors import ErrorCode
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
-async def handle(broker: Broker, context: Context, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+async def handle(broker: Broker, exchange: Exchange, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(
         results=[
             DeletableGroupResult(group_id=group_id, error_code=await _delete(broker, group_id))

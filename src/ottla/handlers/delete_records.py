@@ -21,10 +21,11 @@ from ottla.wire.api.delete_records import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
-async def handle(broker: Broker, context: Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+async def handle(broker: Broker, exchange: Exchange, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     named = distinct(
         (topic.name, wanted.partition_index, wanted) for topic in request.topics for wanted in topic.partitions
     )

@@ -20,15 +20,16 @@ from ottla.wire.api.delete_topics import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
-async def handle(broker: Broker, context: Context, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+async def handle(broker: Broker, exchange: Exchange, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     wanted = (
-        request.topics if context.api_version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
+        request.topics if exchange.api_version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
     )
     if not broker.config.boolean("delete.topic.enable"):
-        code = ErrorCode.TOPIC_DELETION_DISABLED if context.api_version >= 3 else ErrorCode.INVALID_REQUEST
+        code = ErrorCode.TOPIC_DELETION_DISABLED if exchange.api_version >= 3 else ErrorCode.INVALID_REQUEST
         disabled = KafkaError(code, "delete.topic.enable is false")
         return DeleteTopicsResponse(responses=[_refused(state.name, state.topic_id, disabled) for state in wanted])
     responses: list[DeletableTopicResult] = []

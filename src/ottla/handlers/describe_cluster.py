@@ -12,14 +12,15 @@ from ottla.wire.api.describe_cluster import DescribeClusterBroker, DescribeClust
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange, Reply
 
 _BROKERS = 1
 _CONTROLLERS = 2
 _MOST_LINES = 20
 
 
-def handle(broker: Broker, context: Context, request: DescribeClusterRequest) -> Reply:
+def handle(broker: Broker, exchange: Exchange, request: DescribeClusterRequest) -> Reply:
     if request.endpoint_type != _BROKERS:
         known = request.endpoint_type == _CONTROLLERS
         return DescribeClusterResponse(
@@ -34,7 +35,7 @@ def handle(broker: Broker, context: Context, request: DescribeClusterRequest) ->
         cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
         brokers=[
             DescribeClusterBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in endpoints(broker, context)
+            for node in endpoints(broker, exchange)
         ],
     )
 

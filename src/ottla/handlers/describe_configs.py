@@ -28,14 +28,15 @@ from ottla.wire.api.describe_configs import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
 _MAX_RESOURCES = 10_000
 """Bounds the reply: any group name is described, and a description is much longer than a name."""
 
 
-async def handle(broker: Broker, context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+async def handle(broker: Broker, exchange: Exchange, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     wanted = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
     if len(wanted) > _MAX_RESOURCES:
         return DescribeConfigsResponse(results=[_too_many(resource) for resource in wanted.values()])

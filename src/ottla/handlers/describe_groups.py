@@ -15,7 +15,8 @@ from ottla.wire.api.describe_groups import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
 _MAX_SHOWN = 1000
@@ -25,7 +26,7 @@ _MAX_REPEATED_BYTES = 8 << 20
 """Kafka describes a group as often as it is named. This bounds a reply to a request that names a large group often."""
 
 
-async def handle(broker: Broker, context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+async def handle(broker: Broker, exchange: Exchange, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     operations = ON_GROUPS if request.include_authorized_operations else NOT_ASKED
     described: dict[str, DescribedGroup] = {}
     answers = []
@@ -33,7 +34,7 @@ async def handle(broker: Broker, context: Context, request: DescribeGroupsReques
     async for group_id in yielding(broker.clock, request.groups):
         answer = described.get(group_id)
         if answer is None:
-            answer = described[group_id] = _describe(broker, context, group_id, operations)
+            answer = described[group_id] = _describe(broker, exchange, group_id, operations)
         elif (repeated := repeated + _size(answer)) > _MAX_REPEATED_BYTES:
             answer = DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_REQUEST)
         answers.append(answer)
@@ -45,12 +46,12 @@ def _size(group: DescribedGroup) -> int:
     return 200 + sum(400 + len(member.member_metadata) + len(member.member_assignment) for member in group.members)
 
 
-def _describe(broker: Broker, context: Context, group_id: str, operations: int) -> DescribedGroup:
+def _describe(broker: Broker, exchange: Exchange, group_id: str, operations: int) -> DescribedGroup:
     try:
         found = broker.groups.describe(group_id)
     except KafkaError as error:
         return DescribedGroup(group_id=group_id, error_code=error.code)
-    if found.error is ErrorCode.GROUP_ID_NOT_FOUND and context.api_version >= 6:
+    if found.error is ErrorCode.GROUP_ID_NOT_FOUND and exchange.api_version >= 6:
         return DescribedGroup(
             group_id=group_id,
             error_code=found.error,

@@ -13,12 +13,13 @@ from ottla.wire.api.describe_log_dirs import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange, Reply
     from ottla.log.directory import LogDirectory
     from ottla.log.log import Log
 
 
-def handle(broker: Broker, context: Context, request: DescribeLogDirsRequest) -> Reply:
+def handle(broker: Broker, exchange: Exchange, request: DescribeLogDirsRequest) -> Reply:
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}

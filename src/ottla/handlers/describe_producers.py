@@ -21,13 +21,14 @@ from ottla.wire.api.describe_producers import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 MAX_PRODUCERS = 50_000
 """Producers in one reply, unless a single partition has more: some 2 MB on the wire and 20 MB in memory."""
 
 
-async def handle(broker: Broker, context: Context, request: DescribeProducersRequest) -> DescribeProducersResponse:
+async def handle(broker: Broker, exchange: Exchange, request: DescribeProducersRequest) -> DescribeProducersResponse:
     named = distinct((topic.name, index, index) for topic in request.topics for index in topic.partition_indexes)
     topics = {name: TopicResponse(name=name) for name in named.topics}
     room = MAX_PRODUCERS

@@ -21,10 +21,11 @@ from ottla.wire.api.describe_topic_partitions import (
 
 if TYPE_CHECKING:
     from ottla.cluster.image import PartitionState, TopicState
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange, Reply
 
 
-def handle(broker: Broker, context: Context, request: DescribeTopicPartitionsRequest) -> Reply:
+def handle(broker: Broker, exchange: Exchange, request: DescribeTopicPartitionsRequest) -> Reply:
     cursor = request.cursor
     if cursor is not None and not _is_valid(cursor, request):
         return DescribeTopicPartitionsResponse(
@@ -37,7 +38,7 @@ def handle(broker: Broker, context: Context, request: DescribeTopicPartitionsReq
     limit = min(request.response_partition_limit, broker.config.integer("max.request.partition.size.limit"))
     room = max(1, limit)
     response = DescribeTopicPartitionsResponse()
-    reachable = {node.id for node in endpoints(broker, context)}
+    reachable = {node.id for node in endpoints(broker, exchange)}
     alive = broker.metadata.image.brokers
     for name in names:
         if not room:

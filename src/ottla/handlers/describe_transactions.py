@@ -13,10 +13,11 @@ from ottla.wire.api.describe_transactions import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange, Reply
 
 
-def handle(broker: Broker, context: Context, request: DescribeTransactionsRequest) -> Reply:
+def handle(broker: Broker, exchange: Exchange, request: DescribeTransactionsRequest) -> Reply:
     wanted = dict.fromkeys(request.transactional_ids)
     return DescribeTransactionsResponse(transaction_states=[_describe(broker, name) for name in wanted])
 

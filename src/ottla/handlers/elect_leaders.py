@@ -15,10 +15,11 @@ from ottla.wire.api.elect_leaders import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
-async def handle(broker: Broker, context: Context, request: ElectLeadersRequest) -> ElectLeadersResponse:
+async def handle(broker: Broker, exchange: Exchange, request: ElectLeadersRequest) -> ElectLeadersResponse:
     topics = broker.metadata.image.topics
     if request.topic_partitions is None:
         wanted = [(name, list(range(len(topic.partitions)))) for name, topic in topics.items()]
@@ -27,7 +28,7 @@ async def handle(broker: Broker, context: Context, request: ElectLeadersRequest)
     response = ElectLeadersResponse()
     everything = [TopicPartition(topic, index) for topic, indexes in wanted for index in indexes]
     try:
-        refused = await broker.metadata.elect_leaders(everything, _election(context, request))
+        refused = await broker.metadata.elect_leaders(everything, _election(exchange, request))
     except KafkaError as error:
         refused, response.error_code = dict.fromkeys(everything, error), error.code
     unasked = request.topic_partitions is None
@@ -38,9 +39,9 @@ async def handle(broker: Broker, context: Context, request: ElectLeadersRequest)
     return response
 
 
-def _election(context: Context, request: ElectLeadersRequest) -> ElectionType:
+def _election(exchange: Exchange, request: ElectLeadersRequest) -> ElectionType:
     try:
-        return ElectionType(request.election_type if context.api_version >= 1 else ElectionType.PREFERRED)
+        return ElectionType(request.election_type if exchange.api_version >= 1 else ElectionType.PREFERRED)
     except ValueError:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"There is no election type {request.election_type}.") from None
 

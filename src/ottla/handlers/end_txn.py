@@ -11,22 +11,23 @@ from ottla.txn.results import for_older_client
 from ottla.wire.api.end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 _KNOWS_FENCED = 2
 _RAISES_EPOCH = 5
 
 
-async def handle(broker: Broker, context: Context, request: EndTxnRequest) -> EndTxnResponse:
+async def handle(broker: Broker, exchange: Exchange, request: EndTxnRequest) -> EndTxnResponse:
     command = EndTxn(
         request.transactional_id,
         Producer(request.producer_id, request.producer_epoch),
         request.committed,
-        PROTOCOL_2 if context.api_version >= _RAISES_EPOCH else PROTOCOL_1,
+        PROTOCOL_2 if exchange.api_version >= _RAISES_EPOCH else PROTOCOL_1,
     )
     try:
         result = await broker.transactions.end_txn(command)
     except KafkaError as error:
         return EndTxnResponse(error_code=error.code)
-    code = result.error if context.api_version >= _KNOWS_FENCED else for_older_client(result.error)
+    code = result.error if exchange.api_version >= _KNOWS_FENCED else for_older_client(result.error)
     return EndTxnResponse(error_code=code, producer_id=result.producer_id, producer_epoch=result.producer_epoch)

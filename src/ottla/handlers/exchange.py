@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from ottla.model import printable
-from ottla.wire.codec import UNFIT, encoder_of, tuple_encoder_of
+from ottla.wire.codec import UNFIT
 from ottla.wire.framing import response_frame
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ class Call(NamedTuple):
     api: Api
     version: int
     client_id: str | None
+    encode: Encoder
+    response_tags: bytes
+    """The tagged fields of the response header."""
 
 
 class Exchange:
@@ -63,21 +66,14 @@ class Exchange:
     def peer(self) -> Address:
         return self.session.peer
 
-    def encode(self, response: Response) -> list[Part]:
-        """The frame of the reply."""
-        return self._frame(type(response), encoder_of, response)
-
-    def encode_tuples(self, cls: type[Response], response: tuple[Any, ...]) -> list[Part]:
-        """Like `encode`, from nested tuples."""
-        return self._frame(cls, tuple_encoder_of, response)
-
-    def _frame(self, cls: type[Response], encoder_of: Callable[..., Encoder], response: Any) -> list[Part]:
-        api, version, _ = self.call
+    def encode(self, response: Response | tuple[Any, ...]) -> list[Part]:
+        """The frame of the reply. An API whose requests are decoded into tuples encodes its responses from tuples."""
+        call = self.call
         try:
-            parts = encoder_of(cls, version)(response)
+            parts = call.encode(response)
         except UNFIT as error:
-            raise UnfitReplyError(f"{cls.__name__} v{version} cannot be encoded: {error}") from error
-        return response_frame(api, version, self.correlation_id, parts)  # type: ignore[return-value]
+            raise UnfitReplyError(f"{call.api.name} v{call.version}: the reply cannot be encoded: {error}") from error
+        return response_frame(call.response_tags, self.correlation_id, parts)  # type: ignore[return-value]
 
 
 class Completion(Protocol):

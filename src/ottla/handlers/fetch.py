@@ -14,8 +14,7 @@ from ottla.handlers.exchange import PendingReply
 from ottla.handlers.leader_hints import NO_LEADER, LeaderHints
 from ottla.model import ISOLATION_LEVELS, READ_COMMITTED, ZERO_TOPIC_ID, TopicId
 from ottla.replication.fetch_sessions import FetchPartition
-from ottla.replication.reads import CONSUMER, Fetch, PartitionRead, Reader
-from ottla.wire.api.fetch import FetchResponse
+from ottla.replication.reads import CONSUMER, Fetch, Reader
 
 if TYPE_CHECKING:
     from ottla.env.network import Part
@@ -61,7 +60,7 @@ def handle(broker: Broker, exchange: Exchange, request: Request) -> Reply:
             session_id, epoch, _partitions(topics, by_id), _forgotten(forgotten, by_id), by_id
         )
     except KafkaError as error:
-        return exchange.encode_tuples(FetchResponse, (0, error.code, 0, [], []))
+        return exchange.encode((0, error.code, 0, [], []))
     replica = max(old_replica, state[0])
     consumes = replica <= CONSUMER
     reader = Reader(
@@ -103,39 +102,37 @@ def _encode(broker: Broker, exchange: Exchange, fetch: Fetch) -> list[Part]:
     responses: dict[str | TopicId, tuple[str, TopicId, list[Answer]]] = {}
     session, hints = fetch.session, None
     for read in fetch.found:
-        wanted = read.wanted
-        if not session.has_news(wanted, read.high_watermark, read.log_start_offset, read.is_urgent):
+        wanted, high_watermark, stable, log_start, records, ended, error, diverging, replica = read
+        urgent = records is not None or error != 0 or diverging is not None or replica >= 0
+        if not session.has_news(wanted, high_watermark, log_start, urgent):
             continue
-        topic = wanted.key[0]
+        topic, index = wanted.key
         response = responses.get(topic)
         if response is None:
             response = responses[topic] = ("", topic, []) if isinstance(topic, bytes) else (topic, ZERO_TOPIC_ID, [])
         leader = NO_LEADER
-        if read.error in _MOVED:
+        if error in _MOVED:
             hints = hints or LeaderHints(broker, exchange)
-            leader = hints.leader(response[0], response[1], wanted.key[1])
-        response[2].append(_answer(read, leader))
-        if read.records is not None and not session.full:
+            leader = hints.leader(response[0], response[1], index)
+        response[2].append(
+            (
+                index,
+                error,
+                high_watermark,
+                stable,
+                log_start,
+                _NONE if diverging is None else (diverging.epoch, diverging.start_offset),
+                leader,
+                _NONE,
+                None if ended is None else [(it.producer_id, it.first_offset) for it in ended],
+                replica,
+                b"" if records is None else records,
+            )
+        )
+        if records is not None and not session.full:
             session.served(wanted.key)
-    endpoints = [] if hints is None else hints.endpoints()
-    return exchange.encode_tuples(FetchResponse, (0, 0, session.id, list(responses.values()), endpoints))
-
-
-def _answer(read: PartitionRead, leader: tuple[int, int]) -> Answer:
-    wanted, high_watermark, stable, log_start, records, ended, error, diverging, replica = read
-    return (
-        wanted.key[1],
-        error,
-        high_watermark,
-        stable,
-        log_start,
-        _NONE if diverging is None else (diverging.epoch, diverging.start_offset),
-        leader,
-        _NONE,
-        None if ended is None else [(it.producer_id, it.first_offset) for it in ended],
-        replica,
-        b"" if records is None else records,
-    )
+    endpoints = () if hints is None else hints.endpoints()
+    return exchange.encode((0, 0, session.id, list(responses.values()), endpoints))
 
 
 def _refuse_all(exchange: Exchange, topics: list[Any], code: ErrorCode) -> list[Part]:
@@ -148,4 +145,4 @@ def _refuse_all(exchange: Exchange, topics: list[Any], code: ErrorCode) -> list[
         )
         for topic, topic_id, partitions in topics
     ]
-    return exchange.encode_tuples(FetchResponse, (0, code, 0, responses, []))
+    return exchange.encode((0, code, 0, responses, []))

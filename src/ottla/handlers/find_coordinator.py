@@ -15,21 +15,22 @@ from ottla.handlers.yielding import yielding
 from ottla.wire.api.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 _GROUP = 0
 _TRANSACTION = 1
 
 
-async def handle(broker: Broker, context: Context, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    if context.api_version >= 4:
+async def handle(broker: Broker, exchange: Exchange, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    if exchange.api_version >= 4:
         keys = dict.fromkeys(request.coordinator_keys)
         return FindCoordinatorResponse(
             coordinators=[
-                await _find(broker, context, request.key_type, key) async for key in yielding(broker.clock, keys)
+                await _find(broker, exchange, request.key_type, key) async for key in yielding(broker.clock, keys)
             ]
         )
-    found = await _find(broker, context, request.key_type, request.key)
+    found = await _find(broker, exchange, request.key_type, request.key)
     return FindCoordinatorResponse(
         error_code=found.error_code,
         error_message=found.error_message,
@@ -39,7 +40,7 @@ async def handle(broker: Broker, context: Context, request: FindCoordinatorReque
     )
 
 
-async def _find(broker: Broker, context: Context, key_type: int, key: str) -> Coordinator:
+async def _find(broker: Broker, exchange: Exchange, key_type: int, key: str) -> Coordinator:
     try:
         if key_type == _GROUP:
             leader = await broker.groups.locate(key)
@@ -47,7 +48,7 @@ async def _find(broker: Broker, context: Context, key_type: int, key: str) -> Co
             leader = await broker.transactions.locate(key)
         else:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served")
-        node = endpoint(broker, context, leader)
+        node = endpoint(broker, exchange, leader)
         if node is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"broker {leader} cannot be reached from here")
     except KafkaError as error:

@@ -8,10 +8,11 @@ from ottla.errors import KafkaError
 from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange, Reply
 
 
-def handle(broker: Broker, context: Context, request: HeartbeatRequest) -> Reply:
+def handle(broker: Broker, exchange: Exchange, request: HeartbeatRequest) -> Reply:
     try:
         code = broker.groups.heartbeat(
             request.group_id, request.member_id, request.group_instance_id, request.generation_id

@@ -16,11 +16,12 @@ from ottla.wire.api.incremental_alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
 async def handle(
-    broker: Broker, context: Context, request: IncrementalAlterConfigsRequest
+    broker: Broker, exchange: Exchange, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     twice = duplicates((resource.resource_type, resource.resource_name) for resource in request.resources)
     return IncrementalAlterConfigsResponse(

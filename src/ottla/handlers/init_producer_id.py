@@ -16,24 +16,25 @@ from ottla.txn.results import for_older_client
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 _KNOWS_FENCED = 4
 
 
-async def handle(broker: Broker, context: Context, request: InitProducerIdRequest) -> InitProducerIdResponse:
+async def handle(broker: Broker, exchange: Exchange, request: InitProducerIdRequest) -> InitProducerIdResponse:
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _refuse(ErrorCode.INVALID_REQUEST)
     try:
         if request.transactional_id is None:
             return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
-        return await _init_transactional(broker, context, request, request.transactional_id)
+        return await _init_transactional(broker, exchange, request, request.transactional_id)
     except KafkaError as error:
         return _refuse(error.code)
 
 
 async def _init_transactional(
-    broker: Broker, context: Context, request: InitProducerIdRequest, transactional_id: str
+    broker: Broker, exchange: Exchange, request: InitProducerIdRequest, transactional_id: str
 ) -> InitProducerIdResponse:
     expected = None
     if request.producer_id != NO_PRODUCER_ID:
@@ -41,7 +42,7 @@ async def _init_transactional(
     result = await broker.transactions.init_producer_id(
         InitProducerId(transactional_id, request.transaction_timeout_ms, expected)
     )
-    error = result.error if context.api_version >= _KNOWS_FENCED else for_older_client(result.error)
+    error = result.error if exchange.api_version >= _KNOWS_FENCED else for_older_client(result.error)
     return InitProducerIdResponse(
         error_code=error, producer_id=result.producer_id, producer_epoch=result.producer_epoch
     )

@@ -14,23 +14,24 @@ from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse, JoinG
 
 if TYPE_CHECKING:
     from ottla.groups.results import JoinResult
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
 _MAX_NAME = 32_000
 """A member id begins with one of the client's names, and has to fit into a string of the protocol itself."""
 
 
-async def handle(broker: Broker, context: Context, request: JoinGroupRequest) -> JoinGroupResponse:
-    version = context.api_version
-    if len((request.group_instance_id or context.client_id or "").encode()) > _MAX_NAME:
+async def handle(broker: Broker, exchange: Exchange, request: JoinGroupRequest) -> JoinGroupResponse:
+    version = exchange.api_version
+    if len((request.group_instance_id or exchange.client_id or "").encode()) > _MAX_NAME:
         return JoinGroupResponse(error_code=ErrorCode.INVALID_REQUEST, member_id=request.member_id)
     command = Join(
         group_id=request.group_id,
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
-        client_id=context.client_id or "",
-        client_host=f"/{context.peer.host}",
+        client_id=exchange.client_id or "",
+        client_host=f"/{exchange.peer.host}",
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms if version >= 1 else request.session_timeout_ms,
         protocol_type=request.protocol_type,

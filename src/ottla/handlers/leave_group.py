@@ -9,11 +9,12 @@ from ottla.groups.commands import LeavingMember
 from ottla.wire.api.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
-async def handle(broker: Broker, context: Context, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    several = context.api_version >= 3
+async def handle(broker: Broker, exchange: Exchange, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    several = exchange.api_version >= 3
     if several:
         members = [LeavingMember(m.member_id, m.group_instance_id, m.reason) for m in request.members]
     else:

@@ -13,14 +13,15 @@ from ottla.wire.api.list_config_resources import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange, Reply
 
 _TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP = 2, 4, 8, 16, 32
 _SUPPORTED = (_TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP)
 
 
-def handle(broker: Broker, context: Context, request: ListConfigResourcesRequest) -> Reply:
-    types = [_CLIENT_METRICS] if context.api_version == 0 else request.resource_types or list(_SUPPORTED)
+def handle(broker: Broker, exchange: Exchange, request: ListConfigResourcesRequest) -> Reply:
+    types = [_CLIENT_METRICS] if exchange.api_version == 0 else request.resource_types or list(_SUPPORTED)
     if not set(types) <= set(_SUPPORTED):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     return ListConfigResourcesResponse(

@@ -8,10 +8,11 @@ from ottla.errors import KafkaError
 from ottla.wire.api.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange, Reply
 
 
-def handle(broker: Broker, context: Context, request: ListGroupsRequest) -> Reply:
+def handle(broker: Broker, exchange: Exchange, request: ListGroupsRequest) -> Reply:
     try:
         groups = broker.groups.list(request.states_filter, request.types_filter)
     except KafkaError as error:

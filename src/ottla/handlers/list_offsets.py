@@ -37,7 +37,8 @@ from ottla.wire.api.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
     from ottla.replication.partition import Partition
 
 _SINCE_VERSION = {
@@ -54,7 +55,7 @@ _NEVER = 0x7FFF
 _OFFSET_NOT_AVAILABLE_SINCE = 5
 
 
-async def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:
+async def handle(broker: Broker, exchange: Exchange, request: ListOffsetsRequest) -> ListOffsetsResponse:
     topics, repeated = distinct(
         (topic.name, wanted.partition_index, wanted) for topic in request.topics for wanted in topic.partitions
     )
@@ -65,7 +66,7 @@ async def handle(broker: Broker, context: Context, request: ListOffsetsRequest) 
         if (name, wanted.partition_index) in repeated:
             answer = _refusal(wanted, ErrorCode.INVALID_REQUEST)
         else:
-            answer = await _answer(broker, context, request, name, wanted, deadline)
+            answer = await _answer(broker, exchange, request, name, wanted, deadline)
         answers[name].append(answer)
     return ListOffsetsResponse(
         topics=[ListOffsetsTopicResponse(name=name, partitions=partitions) for name, partitions in answers.items()]
@@ -78,7 +79,7 @@ def _refusal(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartit
 
 async def _answer(
     broker: Broker,
-    context: Context,
+    exchange: Exchange,
     request: ListOffsetsRequest,
     topic: str,
     wanted: ListOffsetsPartition,
@@ -87,13 +88,13 @@ async def _answer(
     try:
         if request.isolation_level not in ISOLATION_LEVELS:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        if wanted.timestamp < 0 and context.api_version < _SINCE_VERSION.get(wanted.timestamp, _NEVER):
+        if wanted.timestamp < 0 and exchange.api_version < _SINCE_VERSION.get(wanted.timestamp, _NEVER):
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         partition = broker.replicas.leader_of(topic, wanted.partition_index)
         partition.check_leader_epoch(wanted.current_leader_epoch)
         offset, timestamp, leader_epoch = await _find(partition, wanted.timestamp, request, deadline)
     except KafkaError as error:
-        if error.code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < _OFFSET_NOT_AVAILABLE_SINCE:
+        if error.code is ErrorCode.OFFSET_NOT_AVAILABLE and exchange.api_version < _OFFSET_NOT_AVAILABLE_SINCE:
             return _refusal(wanted, ErrorCode.LEADER_NOT_AVAILABLE)
         return _refusal(wanted, error.code)
     return ListOffsetsPartitionResponse(

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ottla.cluster.image import PartitionState
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange, Reply
 
 
-def handle(broker: Broker, context: Context, request: ListPartitionReassignmentsRequest) -> Reply:
+def handle(broker: Broker, exchange: Exchange, request: ListPartitionReassignmentsRequest) -> Reply:
     image = broker.metadata.image
     if request.topics is None:
         found = [_topic(topic.name, topic.partitions) for topic in image.topics.values()]

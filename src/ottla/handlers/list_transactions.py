@@ -9,10 +9,11 @@ from ottla.txn.listing import TransactionFilter
 from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange, Reply
 
 
-def handle(broker: Broker, context: Context, request: ListTransactionsRequest) -> Reply:
+def handle(broker: Broker, exchange: Exchange, request: ListTransactionsRequest) -> Reply:
     try:
         wanted = TransactionFilter(
             request.state_filters,

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from ottla.cluster.image import PartitionState, TopicState
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange, Reply
 
     _Describe = Callable[[TopicState], MetadataResponseTopic]
 
@@ -38,18 +39,18 @@ _TOPIC_IDS_SINCE = 12
 _LISTENER_NOT_FOUND_SINCE = 6
 
 
-def handle(broker: Broker, context: Context, request: MetadataRequest) -> Reply:
-    if request.topics is None or (context.api_version == 0 and not request.topics):
-        describe = _describer(broker, context)
-        return _response(broker, context, request, [describe(it) for it in broker.metadata.image.topics.values()])
-    if context.api_version < _TOPIC_IDS_SINCE and not all(map(_is_by_name, request.topics)):
+def handle(broker: Broker, exchange: Exchange, request: MetadataRequest) -> Reply:
+    if request.topics is None or (exchange.api_version == 0 and not request.topics):
+        describe = _describer(broker, exchange)
+        return _response(broker, exchange, request, [describe(it) for it in broker.metadata.image.topics.values()])
+    if exchange.api_version < _TOPIC_IDS_SINCE and not all(map(_is_by_name, request.topics)):
         return _refusal(request.topics)
     wanted = _distinct(request.topics)
     missing = _to_create(broker, request, wanted)
     if missing:
-        return _create_and_answer(broker, context, request, wanted, missing)
-    describe = _describer(broker, context)
-    return _response(broker, context, request, [_answer(broker, topic, describe) for topic in wanted])
+        return _create_and_answer(broker, exchange, request, wanted, missing)
+    describe = _describer(broker, exchange)
+    return _response(broker, exchange, request, [_answer(broker, topic, describe) for topic in wanted])
 
 
 def _distinct(topics: list[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
@@ -85,7 +86,7 @@ def _to_create(broker: Broker, request: MetadataRequest, wanted: list[MetadataRe
 
 async def _create_and_answer(
     broker: Broker,
-    context: Context,
+    exchange: Exchange,
     request: MetadataRequest,
     wanted: list[MetadataRequestTopic],
     missing: list[str],
@@ -97,14 +98,14 @@ async def _create_and_answer(
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 refused[name] = error
-    describe = _describer(broker, context)
+    describe = _describer(broker, exchange)
     answers = [
         MetadataResponseTopic(name=topic.name, error_code=refused[topic.name].code)
         if topic.name in refused
         else _answer(broker, topic, describe)
         for topic in wanted
     ]
-    return _response(broker, context, request, answers)
+    return _response(broker, exchange, request, answers)
 
 
 def _answer(broker: Broker, wanted: MetadataRequestTopic, describe: _Describe) -> MetadataResponseTopic:
@@ -125,11 +126,11 @@ def _answer(broker: Broker, wanted: MetadataRequestTopic, describe: _Describe) -
     return MetadataResponseTopic(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _describer(broker: Broker, context: Context) -> _Describe:
+def _describer(broker: Broker, exchange: Exchange) -> _Describe:
     """A function that describes a topic to this client. Brokers without the client's listener are not reachable."""
     alive = broker.metadata.image.brokers
-    reachable = {node.id for node in endpoints(broker, context)}
-    version = context.api_version
+    reachable = {node.id for node in endpoints(broker, exchange)}
+    version = exchange.api_version
 
     def describe(topic: TopicState) -> MetadataResponseTopic:
         return MetadataResponseTopic(
@@ -165,7 +166,7 @@ def _partition(
 
 
 def _response(
-    broker: Broker, context: Context, request: MetadataRequest, topics: list[MetadataResponseTopic]
+    broker: Broker, exchange: Exchange, request: MetadataRequest, topics: list[MetadataResponseTopic]
 ) -> MetadataResponse:
     if request.include_topic_authorized_operations:
         for topic in topics:
@@ -174,7 +175,7 @@ def _response(
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in endpoints(broker, context)
+            for node in endpoints(broker, exchange)
         ],
         cluster_id=broker.cluster_id,
         controller_id=broker.metadata.controller_for_clients,

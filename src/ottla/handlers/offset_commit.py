@@ -20,17 +20,18 @@ from ottla.wire.api.offset_commit import (
 
 if TYPE_CHECKING:
     from ottla.cluster.image import TopicState
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
-async def handle(broker: Broker, context: Context, request: OffsetCommitRequest) -> OffsetCommitResponse:
+async def handle(broker: Broker, exchange: Exchange, request: OffsetCommitRequest) -> OffsetCommitResponse:
     answers: TopicAnswers[OffsetCommitResponseTopic] = TopicAnswers()
     commits: list[PartitionCommit] = []
     results: list[OffsetCommitResponsePartition] = []
     for wanted in request.topics:
-        key = wanted.topic_id if context.api_version >= 10 else wanted.name
+        key = wanted.topic_id if exchange.api_version >= 10 else wanted.name
         new_topic = partial(OffsetCommitResponseTopic, name=wanted.name, topic_id=wanted.topic_id)
-        topic, missing = _topic(broker, context, wanted)
+        topic, missing = _topic(broker, exchange, wanted)
         if topic is None:
             answers.refused(key, new_topic).partitions += [
                 _refused(partition, missing) for partition in wanted.partitions
@@ -57,7 +58,7 @@ async def handle(broker: Broker, context: Context, request: OffsetCommitRequest)
             )
         answers.serve(key, served)
     if commits:
-        for result, code in zip(results, await _commit(broker, context, request, commits), strict=True):
+        for result, code in zip(results, await _commit(broker, exchange, request, commits), strict=True):
             result.error_code = code
     return OffsetCommitResponse(topics=answers.topics())
 
@@ -66,15 +67,15 @@ def _refused(partition: OffsetCommitRequestPartition, error: ErrorCode) -> Offse
     return OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
 
 
-def _topic(broker: Broker, context: Context, wanted: OffsetCommitRequestTopic) -> tuple[TopicState | None, ErrorCode]:
+def _topic(broker: Broker, exchange: Exchange, wanted: OffsetCommitRequestTopic) -> tuple[TopicState | None, ErrorCode]:
     image = broker.metadata.image
-    if context.api_version >= 10:
+    if exchange.api_version >= 10:
         return image.topic_by_id(wanted.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
     return image.topics.get(wanted.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def _commit(
-    broker: Broker, context: Context, request: OffsetCommitRequest, commits: list[PartitionCommit]
+    broker: Broker, exchange: Exchange, request: OffsetCommitRequest, commits: list[PartitionCommit]
 ) -> tuple[ErrorCode, ...]:
     command = Commit(
         group_id=request.group_id,
@@ -83,7 +84,7 @@ async def _commit(
         group_instance_id=request.group_instance_id,
         generation_id=request.generation_id_or_member_epoch,
         retention_time_ms=request.retention_time_ms,
-        knows_group_id_not_found=context.api_version >= 9,
+        knows_group_id_not_found=exchange.api_version >= 9,
     )
     try:
         return (await broker.groups.commit(command)).errors

@@ -16,10 +16,11 @@ from ottla.wire.api.offset_delete import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
-async def handle(broker: Broker, context: Context, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+async def handle(broker: Broker, exchange: Exchange, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     if request.group_id == "":
         return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     answers: TopicAnswers[OffsetDeleteResponseTopic] = TopicAnswers()

@@ -26,14 +26,15 @@ from ottla.wire.api.offset_fetch import (
 if TYPE_CHECKING:
     from ottla.coordinator.groups import GroupOffsets
     from ottla.groups.records import OffsetCommitted
-    from ottla.handlers.context import Broker, Context, Reply
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange, Reply
 
 _MAX_REPEATED = 10_000
 
 
-def handle(broker: Broker, context: Context, request: OffsetFetchRequest) -> Reply:
+def handle(broker: Broker, exchange: Exchange, request: OffsetFetchRequest) -> Reply:
     wanted = request.groups
-    if context.api_version < 8:
+    if exchange.api_version < 8:
         wanted = [OffsetFetchRequestGroup(group_id=request.group_id, topics=_topics(request))]
     waits: list[tuple[OffsetFetchResponseGroup, asyncio.Future[None]]] = []
     repeats = _Repeats()
@@ -43,11 +44,11 @@ def handle(broker: Broker, context: Context, request: OffsetFetchRequest) -> Rep
         found.append(answer)
         repeats.count_named(group)
         if not repeats.exhausted:
-            _fetch(broker, context, group, request.require_stable, answer, waits)
+            _fetch(broker, exchange, group, request.require_stable, answer, waits)
             repeats.count_everything(group, answer)
         if repeats.exhausted:
             answer.error_code, answer.topics = ErrorCode.INVALID_REQUEST, []
-    return _reply_when_committed(context, request, found, waits) if waits else _reply(context, request, found)
+    return _reply_when_committed(exchange, request, found, waits) if waits else _reply(exchange, request, found)
 
 
 class _Repeats:
@@ -84,14 +85,16 @@ def _topics(request: OffsetFetchRequest) -> list[OffsetFetchRequestTopics] | Non
     ]
 
 
-def _reply(context: Context, request: OffsetFetchRequest, found: list[OffsetFetchResponseGroup]) -> OffsetFetchResponse:
-    if context.api_version >= 8:
+def _reply(
+    exchange: Exchange, request: OffsetFetchRequest, found: list[OffsetFetchResponseGroup]
+) -> OffsetFetchResponse:
+    if exchange.api_version >= 8:
         return OffsetFetchResponse(groups=found)
-    return _for_one_group(found[0], request, context.api_version)
+    return _for_one_group(found[0], request, exchange.api_version)
 
 
 async def _reply_when_committed(
-    context: Context,
+    exchange: Exchange,
     request: OffsetFetchRequest,
     found: list[OffsetFetchResponseGroup],
     waits: list[tuple[OffsetFetchResponseGroup, asyncio.Future[None]]],
@@ -102,12 +105,12 @@ async def _reply_when_committed(
         if error is not None:
             code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
             group.error_code, group.topics = response_error(code), []
-    return _reply(context, request, found)
+    return _reply(exchange, request, found)
 
 
 def _fetch(
     broker: Broker,
-    context: Context,
+    exchange: Exchange,
     wanted: OffsetFetchRequestGroup,
     require_stable: bool,
     response: OffsetFetchResponseGroup,
@@ -121,22 +124,22 @@ def _fetch(
     if offsets.wait is not None:
         waits.append((response, offsets.wait))
     if wanted.topics is None:
-        response.topics = _everything(broker, context, offsets)
+        response.topics = _everything(broker, exchange, offsets)
     else:
-        answers = [_answer(broker, context, topic, offsets) for topic in wanted.topics]
+        answers = [_answer(broker, exchange, topic, offsets) for topic in wanted.topics]
         # As in Kafka, topics whose ids are unknown come last.
         response.topics = [*(it for it, known in answers if known), *(it for it, known in answers if not known)]
     if require_stable:
-        _withhold_unstable(broker, context, response.topics, offsets)
+        _withhold_unstable(broker, exchange, response.topics, offsets)
 
 
 def _withhold_unstable(
-    broker: Broker, context: Context, topics: list[OffsetFetchResponseTopics], offsets: GroupOffsets
+    broker: Broker, exchange: Exchange, topics: list[OffsetFetchResponseTopics], offsets: GroupOffsets
 ) -> None:
     """A transaction may be about to move these offsets: the client has to wait for its end (KIP-447)."""
     for topic in topics:
         name = topic.name
-        if context.api_version >= 10:
+        if exchange.api_version >= 10:
             found = broker.metadata.image.topic_by_id(TopicId(topic.topic_id))
             name = found.name if found is not None else ""
         for index, partition in enumerate(topic.partitions):
@@ -146,12 +149,12 @@ def _withhold_unstable(
 
 
 def _answer(
-    broker: Broker, context: Context, wanted: OffsetFetchRequestTopics, offsets: GroupOffsets
+    broker: Broker, exchange: Exchange, wanted: OffsetFetchRequestTopics, offsets: GroupOffsets
 ) -> tuple[OffsetFetchResponseTopics, bool]:
     """The answer for a topic, and whether the topic is known."""
     answer = OffsetFetchResponseTopics(name=wanted.name, topic_id=wanted.topic_id)
     name, code = wanted.name, ErrorCode.NONE
-    if context.api_version >= 10:
+    if exchange.api_version >= 10:
         topic = broker.metadata.image.topic_by_id(TopicId(wanted.topic_id))
         if topic is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
@@ -164,11 +167,11 @@ def _answer(
     return answer, code is ErrorCode.NONE
 
 
-def _everything(broker: Broker, context: Context, offsets: GroupOffsets) -> list[OffsetFetchResponseTopics]:
+def _everything(broker: Broker, exchange: Exchange, offsets: GroupOffsets) -> list[OffsetFetchResponseTopics]:
     answers: dict[str, OffsetFetchResponseTopics] = {}
     for committed in offsets.all():
         topic = broker.metadata.image.topics.get(committed.topic)
-        if topic is None and context.api_version >= 10:
+        if topic is None and exchange.api_version >= 10:
             continue
         answer = answers.setdefault(
             committed.topic,

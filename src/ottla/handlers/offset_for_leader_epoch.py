@@ -18,11 +18,12 @@ from ottla.wire.api.offset_for_leader_epoch import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
 async def handle(
-    broker: Broker, context: Context, request: OffsetForLeaderEpochRequest
+    broker: Broker, exchange: Exchange, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     topics = [(topic, OffsetForLeaderTopicResult(topic=topic.topic)) for topic in request.topics]
     each = ((result, wanted) for topic, result in topics for wanted in topic.partitions)

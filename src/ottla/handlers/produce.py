@@ -19,7 +19,6 @@ from ottla.handlers.leader_hints import NO_LEADER, LeaderHints
 from ottla.model import INTERNAL_TOPICS, TopicId, TopicPartition
 from ottla.records.format import ATTRIBUTES_AT, HEADER_SIZE, TRANSACTIONAL_FLAG
 from ottla.replication.intake import InspectionNeeded
-from ottla.wire.api.produce import ProduceResponse
 
 if TYPE_CHECKING:
     from ottla.env.network import Part
@@ -255,7 +254,7 @@ class _Appends:
 
     def _encode(self) -> list[Part]:
         endpoints = self._hint_leaders() if self._refused else ()
-        return self._exchange.encode_tuples(ProduceResponse, (self._responses, 0, endpoints))
+        return self._exchange.encode((self._responses, 0, endpoints))
 
     def _hint_leaders(self) -> list[Endpoint]:
         """Complete answers that refuse a batch because another broker leads (KIP-951)."""

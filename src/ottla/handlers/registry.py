@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from ottla.handlers import (
     add_offsets_to_txn,
@@ -51,7 +51,8 @@ from ottla.handlers import (
 from ottla.handlers.context import Handler
 from ottla.wire import api, codec
 from ottla.wire.decoding import Decoder
-from ottla.wire.schema import Api, Request
+from ottla.wire.encoding import Encoder
+from ottla.wire.schema import Api, Request, Response
 
 MAX_REQUEST = 1 << 20
 """Two bytes on the wire can become a thousand in memory and in the reply, so most requests are held to this size."""
@@ -63,8 +64,16 @@ ANY_SIZE = (1 << 31) - 1
 """Up to `socket.request.max.bytes`, which holds for every request."""
 
 
-DecoderOf: TypeAlias = Callable[[type[Request], int], Decoder]
-"""Makes the function that decodes the requests of one version."""
+class Codec(NamedTuple):
+    """Makes the functions that decode the requests and encode the responses of one version."""
+
+    decoder_of: Callable[[type[Request], int], Decoder]
+    encoder_of: Callable[[type[Response], int], Encoder]
+
+
+OBJECTS = Codec(codec.decoder_of, codec.encoder_of)
+TUPLES = Codec(codec.tuple_decoder_of, codec.tuple_encoder_of)
+"""For the APIs that are called most: nested tuples cost a third of objects."""
 
 
 class Served(NamedTuple):
@@ -75,7 +84,7 @@ class Served(NamedTuple):
     handle: Handler
     advertised_from: int
     max_request_bytes: int
-    decoder_of: DecoderOf
+    codec: Codec
 
 
 def _served(
@@ -84,10 +93,10 @@ def _served(
     *,
     advertised_from: int | None = None,
     max_request_bytes: int = MAX_REQUEST,
-    decoder_of: DecoderOf = codec.decoder_of,
+    messages: Codec = OBJECTS,
 ) -> tuple[int, Served]:
     since = wire.min_version if advertised_from is None else advertised_from
-    return wire.key, Served(wire, wire.request, handle, since, max_request_bytes, decoder_of)
+    return wire.key, Served(wire, wire.request, handle, since, max_request_bytes, messages)
 
 
 HANDLERS: dict[int, Served] = dict(
@@ -98,9 +107,9 @@ HANDLERS: dict[int, Served] = dict(
             produce.handle,
             advertised_from=0,
             max_request_bytes=ANY_SIZE,
-            decoder_of=codec.tuple_decoder_of,
+            messages=TUPLES,
         ),
-        _served(api.FETCH, fetch.handle, decoder_of=codec.tuple_decoder_of),
+        _served(api.FETCH, fetch.handle, messages=TUPLES),
         _served(api.LIST_OFFSETS, list_offsets.handle),
         _served(api.METADATA, metadata.handle),
         _served(api.OFFSET_COMMIT, offset_commit.handle),
@@ -144,6 +153,8 @@ HANDLERS: dict[int, Served] = dict(
 )
 
 _, UNSUPPORTED_API_VERSIONS = _served(
-    api.API_VERSIONS, api_versions.handle_unsupported_version, decoder_of=lambda *_: lambda *_: (None, 0)
+    api.API_VERSIONS,
+    api_versions.handle_unsupported_version,
+    messages=Codec(lambda *_: lambda *_: (None, 0), codec.encoder_of),
 )
 """For a client that asks, in a version that is not served, which versions are. The reply is of version 0 (KIP-511)."""

@@ -9,11 +9,12 @@ from ottla.groups.commands import Sync
 from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
-async def handle(broker: Broker, context: Context, request: SyncGroupRequest) -> SyncGroupResponse:
-    if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+async def handle(broker: Broker, exchange: Exchange, request: SyncGroupRequest) -> SyncGroupResponse:
+    if exchange.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     command = Sync(
         group_id=request.group_id,

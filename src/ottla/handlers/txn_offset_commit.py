@@ -24,14 +24,15 @@ from ottla.wire.api.txn_offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 _KNOWS_LOADING = 2
 _KNOWS_ABORTABLE = 4
 _ADDS = 5
 
 
-async def handle(broker: Broker, context: Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+async def handle(broker: Broker, exchange: Exchange, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     answers: TopicAnswers[TxnOffsetCommitResponseTopic] = TopicAnswers()
     commits: list[PartitionCommit] = []
     results: list[TxnOffsetCommitResponsePartition] = []
@@ -61,14 +62,14 @@ async def handle(broker: Broker, context: Context, request: TxnOffsetCommitReque
             )
         answers.serve(wanted.name, served)
     if commits:
-        errors = await _commit(broker, context, request, commits)
+        errors = await _commit(broker, exchange, request, commits)
         for result, error in zip(results, errors, strict=True):
-            result.error_code = _for_version(error, context.api_version)
+            result.error_code = _for_version(error, exchange.api_version)
     return TxnOffsetCommitResponse(topics=answers.topics())
 
 
 async def _commit(
-    broker: Broker, context: Context, request: TxnOffsetCommitRequest, partitions: list[PartitionCommit]
+    broker: Broker, exchange: Exchange, request: TxnOffsetCommitRequest, partitions: list[PartitionCommit]
 ) -> tuple[ErrorCode, ...]:
     command = TxnCommit(
         group_id=request.group_id,
@@ -78,7 +79,7 @@ async def _commit(
         group_instance_id=request.group_instance_id,
         generation_id=request.generation_id,
     )
-    adds = context.api_version >= _ADDS
+    adds = exchange.api_version >= _ADDS
     try:
         if not is_wanted(broker.config, adds=adds):
             return (await broker.groups.commit_txn(command, UNVERIFIED)).errors

@@ -21,10 +21,11 @@ from ottla.wire.api.write_txn_markers import (
 )
 
 if TYPE_CHECKING:
-    from ottla.handlers.context import Broker, Context
+    from ottla.handlers.context import Broker
+    from ottla.handlers.exchange import Exchange
 
 
-async def handle(broker: Broker, context: Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+async def handle(broker: Broker, exchange: Exchange, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     return WriteTxnMarkersResponse(markers=[await _write(broker, marker) for marker in request.markers])
 
 

@@ -63,16 +63,6 @@ class PartitionRead(NamedTuple):
     preferred_replica: int = -1
     """A replica that the consumer should fetch from instead."""
 
-    @property
-    def is_urgent(self) -> bool:
-        """Whether the reader must be told even if nothing else is new."""
-        return (
-            self.records is not None
-            or self.error is not ErrorCode.NONE
-            or self.diverging is not None
-            or self.preferred_replica >= 0
-        )
-
 
 class Reads:
     """Reads from the replicas of this broker."""

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.replicas")
 
+_CREATE_SECONDS = 0.02
+"""How long `apply` creates logs before other work gets its turn."""
+
 _NEW_LOGS_AT_ONCE = 100
+"""New logs before the other parts of the broker hear of them."""
 
 
 class Replicas:
@@ -41,7 +45,7 @@ class Replicas:
         on_unfinished: Callable[[], None] = lambda: None,
         on_caught_up: Callable[[Partition], None] = lambda _: None,
     ) -> None:
-        """`on_unfinished` is called when `apply` must be called again, because there are more logs to create;
+        """`on_unfinished` is called when the image must be applied again, because there were more logs to create;
         `on_caught_up` when a follower that is not in sync has fetched enough to join."""
         self.directories = directories
         self._broker_id = broker_id
@@ -60,8 +64,11 @@ class Replicas:
         """Topics that cannot be served. Each is logged once."""
         self._config: BrokerConfig | None = None
         self._starting = True
+        self._image: ClusterImage | None = None
+        self._create_until = 0.0
         self._created = 0
-        """New logs in this call of `apply`."""
+        """New logs of which the other parts of the broker have not heard yet."""
+        self._closed = False
         self._unfinished = False
         self._on_unfinished = on_unfinished
         self._on_caught_up = on_caught_up
@@ -129,7 +136,8 @@ class Replicas:
     def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
         """Make the partitions match the image. Level-triggered: applying an image twice changes nothing."""
         before, self._topics, self._damaged = self._topics, image.topics, image.damaged
-        self._created, self._unfinished = 0, False
+        self._image, self._unfinished = image, False
+        self._create_until = self._clock.monotonic() + _CREATE_SECONDS
         settings_changed, self._config = config is not self._config, config
         for name, topic in before.items():
             now = image.topics.get(name)
@@ -143,7 +151,19 @@ class Replicas:
                 self._apply_topic(*wanted, config)
         self._starting = False
         if self._unfinished:
-            self._clock.call_later(0.0, self._on_unfinished)
+            self._clock.call_later(0.0, self._create_more)
+
+    def _create_more(self) -> None:
+        """Go on with the last image, and have it applied by all parts of the broker from time to time and at the end."""
+        if self._closed:
+            return
+        assert self._image is not None
+        assert self._config is not None
+        if self._created < _NEW_LOGS_AT_ONCE:
+            self.apply(self._image, self._config)
+        if self._created >= _NEW_LOGS_AT_ONCE or not self._unfinished:
+            self._created = 0
+            self._on_unfinished()
 
     def _apply_topic(self, topic: TopicState, overrides: Mapping[str, str], config: BrokerConfig) -> None:
         """A topic that cannot be served is retried later and does not affect other topics."""
@@ -169,7 +189,7 @@ class Replicas:
                 continue
             partition = self._partitions.get(key)
             if partition is None:
-                if self._created >= _NEW_LOGS_AT_ONCE:
+                if self._created >= _NEW_LOGS_AT_ONCE or self._clock.monotonic() > self._create_until:
                     self._unfinished = True
                     return False
                 partition = self._partitions[key] = self._host(topic, state, config)
@@ -265,6 +285,7 @@ class Replicas:
                     self._delete_log(key)
 
     def close(self) -> None:
+        self._closed = True
         for partition in self:
             partition.close()
 

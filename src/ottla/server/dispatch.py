@@ -11,13 +11,13 @@ from ottla.handlers.registry import HANDLERS, UNSUPPORTED_API_VERSIONS, Served
 from ottla.wire.api import API_VERSIONS
 from ottla.wire.codec import UNREADABLE, unreadable
 from ottla.wire.decoding import new_memo
-from ottla.wire.framing import RequestHeader, parse_request_header
+from ottla.wire.framing import RequestHeader, parse_request_header, response_tags
 from ottla.wire.primitives import DecodeError
 from ottla.wire.schema import Response
 
 if TYPE_CHECKING:
     from ottla.env.network import Part
-    from ottla.handlers.context import Broker
+    from ottla.handlers.context import Broker, Handler
     from ottla.handlers.session import Session
     from ottla.server.watchdog import Watchdog
     from ottla.wire.decoding import Decoder, Memo
@@ -36,9 +36,10 @@ class _Header(NamedTuple):
     """What follows the correlation id, up to the body."""
     body_position: int
     call: Call
-    served: Served
     decode: Decoder
     memo: Memo
+    handle: Handler
+    max_request_bytes: int
 
 
 class Dispatcher:
@@ -65,16 +66,16 @@ class Dispatcher:
         header = self._headers.get(api_and_version)
         if header is None or frame[8 : header.body_position] != header.constant:
             header = self._remember(api_and_version, frame)
-        _, body_position, call, served, decode, memo = header
-        if size > served.max_request_bytes:
+        _, body_position, call, decode, memo, handle, max_request_bytes = header
+        if size > max_request_bytes:
             raise CloseConnectionError(f"a {call.api.name} request of {size} bytes")
         try:
             # Bytes behind the body are left alone, as in Kafka: librdkafka sends some with Metadata 11 and up.
             message, _ = decode(frame, body_position, memo)
         except UNREADABLE as error:
-            raise unreadable(served.request, call.version, error) from None
+            raise unreadable(call.api.request, call.version, error) from None
         exchange = self._watchdog.serving = Exchange(self._session, call, correlation_id, size, now)
-        reply = served.handle(self._broker, exchange, message)
+        reply = handle(self._broker, exchange, message)
         if isinstance(reply, (list, PendingReply)):
             return reply
         if reply is None or isinstance(reply, Response):
@@ -87,10 +88,17 @@ class Dispatcher:
         header = _Header(
             bytes(frame[8 : parsed.body_position]),
             parsed.body_position,
-            Call(served.api, version, parsed.client_id),
-            served,
-            served.decoder_of(served.request, version),
+            Call(
+                served.api,
+                version,
+                parsed.client_id,
+                served.codec.encoder_of(served.api.response, version),
+                response_tags(served.api, version),
+            ),
+            served.codec.decoder_of(served.request, version),
             new_memo(),
+            served.handle,
+            served.max_request_bytes,
         )
         if len(self._headers) >= _MAX_REMEMBERED:
             self._headers.clear()

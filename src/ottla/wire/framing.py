@@ -78,13 +78,15 @@ def response_header(api_key: int, api_version: int, correlation_id: int) -> byte
     return header + NO_TAGGED_FIELDS if _has_tagged_response_header(api_key, api_version) else header
 
 
-def response_frame(api: Api, api_version: int, correlation_id: int, parts: list[Sized]) -> list[Sized]:
-    """The whole reply to a request: the parts of its body with length and header put before the first."""
-    size = 4 + (len(parts[0]) if len(parts) == 1 else sum(map(len, parts)))
-    if api.flexible_since is not None and api_version >= api.flexible_since and api.key != API_VERSIONS.key:
-        parts[0] = _RESPONSE_START.pack(size + 1, correlation_id) + NO_TAGGED_FIELDS + parts[0]  # type: ignore[operator]
-    else:
-        parts[0] = _RESPONSE_START.pack(size, correlation_id) + parts[0]  # type: ignore[operator]
+def response_tags(api: Api, api_version: int) -> bytes:
+    """What follows the correlation id in a response header."""
+    return NO_TAGGED_FIELDS if _has_tagged_response_header(api.key, api_version) else b""
+
+
+def response_frame(tags: bytes, correlation_id: int, parts: list[Sized]) -> list[Sized]:
+    """The whole reply to a request: the parts of its body, with length and header put before the first."""
+    size = len(tags) + 4 + (len(parts[0]) if len(parts) == 1 else sum(map(len, parts)))
+    parts[0] = _RESPONSE_START.pack(size, correlation_id) + tags + parts[0]  # type: ignore[operator]
     return parts
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 LengthFormat = Literal["h", "i", "compact"]
 """How a length is written: as an int16, as an int32, or compactly."""
 
-MAX_REQUEST_ELEMENTS = 50_000
+MAX_REQUEST_ELEMENTS = 25_000
 """Elements in the arrays of one request, integers included. Nearly every element asks for an answer of its own, which
 costs more than the element, and nobody else is served while they are decoded."""
 
