@@ -349,7 +349,7 @@ def test_more_partitions_than_a_request_may_create(target: Target) -> None:
         assert not any((topic.name or "").startswith("wide-") for topic in described.topics)
 
 
-MANY = 20_000
+MANY = 12_000
 
 REPEATED: list[tuple[Request, int]] = [
     (MetadataRequest(topics=[MetadataRequestTopic(name="stored")] * MANY), 9),

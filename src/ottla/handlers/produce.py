@@ -224,7 +224,9 @@ class _Appends:
                 base_offset, time, start, stored = partition.append(batch, admission, self._timeout, inspected=True)
             except KafkaError as error:
                 self._refused = True
-                answers[position] = _refused(where.partition, error)
+                # Like Kafka, which tells the log start only when it refuses records and not the whole batch.
+                start = partition.log.log_start_offset if error.record_errors else -1
+                answers[position] = _refused(where.partition, error, start)
             else:
                 if stored is not None:
                     self._pending.append(_Pending(answers, position, stored))
@@ -292,5 +294,5 @@ class _AllDone:
             self._callback(self)
 
 
-def _refused(index: int, error: KafkaError) -> Answer:
-    return index, error.code, -1, -1, -1, error.record_errors, error.message, NO_LEADER
+def _refused(index: int, error: KafkaError, log_start_offset: int = -1) -> Answer:
+    return index, error.code, -1, -1, log_start_offset, error.record_errors, error.message, NO_LEADER

@@ -80,6 +80,8 @@ async def _commit(
         generation_id=request.generation_id,
     )
     adds = exchange.api_version >= _ADDS
+    if not request.group_id:
+        return (ErrorCode.INVALID_GROUP_ID,) * len(partitions)
     try:
         if not is_wanted(broker.config, adds=adds):
             return (await broker.groups.commit_txn(command, UNVERIFIED)).errors

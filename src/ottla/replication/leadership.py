@@ -47,8 +47,8 @@ class Leadership:
         self.followers = None
 
     def check_leader_epoch(self, epoch: int) -> None:
-        """Refuse a client that knows an older or a newer leader than this one; a negative epoch asks for no check."""
-        if epoch < 0 or epoch == self.leader_epoch:
+        """Refuse a client that knows an older or a newer leader than this one; -1 asks for no check (KIP-320)."""
+        if epoch == NO_LEADER_EPOCH or epoch == self.leader_epoch:
             return
         if epoch < self.leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)

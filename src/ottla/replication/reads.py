@@ -94,7 +94,8 @@ class Reads:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             topic = found.name
         partition = self._replicas.replica_of(topic, index) if any_replica else self._replicas.leader_of(topic, index)
-        partition.check_leader_epoch(wanted.leader_epoch)
+        if wanted.leader_epoch >= 0:
+            partition.check_leader_epoch(wanted.leader_epoch)
         return partition
 
     def preferred_replica(self, partition: Partition, reader: Reader, offset: int) -> int | None:

@@ -154,7 +154,7 @@ class Replicas:
             self._clock.call_later(0.0, self._create_more)
 
     def _create_more(self) -> None:
-        """Go on with the last image, and have it applied by all parts of the broker from time to time and at the end."""
+        """Go on with the last image. From time to time, and at the end, all parts of the broker apply it again."""
         if self._closed:
             return
         assert self._image is not None

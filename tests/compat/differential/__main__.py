@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.compat.differential.brokers import missing, running_pair
 from tests.compat.differential.case import run
 from tests.compat.differential.cases import CASES
-from tests.compat.differential.known import known_reason, pending_reason
+from tests.compat.differential.known import known_reason
 from tests.compat.differential.normal_form import differences
 from tests.compat.differential.world import set_up
 
@@ -27,7 +27,7 @@ def main() -> int:
             kafka, ottla = run(case, pair.kafka), run(case, pair.ottla)
             if kafka != ottla:
                 different += 1
-                print(f"{case.name} ({known_reason(case.name) or pending_reason(case.name) or 'not known'})")
+                print(f"{case.name} ({known_reason(case.name) or 'not known'})")
                 for line in differences(kafka, ottla):
                     print(f"    {line}")
     print(f"{different} cases differ")

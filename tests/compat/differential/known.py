@@ -1,4 +1,4 @@
-"""The cases whose answers differ, with the reason. A case that is in neither table must have the same answers.
+"""The cases whose answers differ, with the reason. A case that is not in the table must have the same answers.
 
 A name without a version stands for all versions of a case.
 """
@@ -12,6 +12,14 @@ _DUPLICATE_TIME = "for a duplicate Apache Kafka reports the time of its records 
 _DUPLICATE_BATCHES = [
     f"Produce of {what} v{version}"
     for what in ("an unknown producer", "an unknown producer with a late sequence")
+    for version in (8, 9, 12)
+]
+
+_EACH_BATCH = "Ottla appends every batch of a request; of two for one partition, Apache Kafka drops the first"
+_NO_RECORD_ERRORS = "Ottla refuses the batch by its header, and does not open it to name its records"
+_REFUSED_BATCHES = [
+    f"Produce of {what} v{version}"
+    for what in ("a control batch", "a negative sequence", "a base offset")
     for version in (8, 9, 12)
 ]
 
@@ -31,78 +39,19 @@ KNOWN = {
     "Produce of a negative epoch": "without an epoch Ottla could not tell a duplicate, or a fenced producer",
     "Produce of a log append time": "only a broker may set that flag; Apache Kafka does not check it",
     "WriteTxnMarkers of nothing": "Ottla answers every marker, Apache Kafka leaves out those without partitions",
-    **dict.fromkeys(_DUPLICATE_BATCHES, _DUPLICATE_TIME),
-}
-"""Ottla's answer is knowingly another one."""
-
-_REPEATED = "a repeated item has to be answered as Apache Kafka does"
-_RECORD_ERRORS = "Produce has to report the log start offset, and the refused records (KIP-467), with this error"
-_LAST_EPOCH = "Fetch has to check last_fetched_epoch for consumers too"
-_ABORTED = "Fetch has to list no aborted transactions, instead of null, for a partition that is not there"
-_PROTOCOL = "SyncGroup has to require the protocol type and name"
-_NO_GROUP = "an empty group id has to be refused with INVALID_GROUP_ID"
-_ERRORS_FIRST = "partitions in error have to come first, as in Apache Kafka"
-_ERRORS_LAST = "topics in error have to come last, as in Apache Kafka"
-
-PENDING = {
-    "ListOffsets of the same partition twice": _REPEATED,
-    "ListOffsets of the same topic twice": _REPEATED,
-    "ListOffsets of an unknown partition twice": _REPEATED,
-    "ListOffsets of a partition twice and another": _REPEATED,
-    "DeleteRecords of the same partition twice": _REPEATED,
     "DescribeProducers of the same twice": _ONCE,
     "DescribeProducers of the same topic twice": _ONCE,
-    "Produce to the same partition twice": _REPEATED,
-    "Produce to the same topic twice": _REPEATED,
-    "DescribeGroups of the same group twice": _REPEATED,
-    "DeleteGroups of an unknown group twice": _REPEATED,
-    "DeleteGroups of a group twice": _REPEATED,
-    "OffsetFetch of groups": _REPEATED,
-    "Fetch after a newer epoch": _LAST_EPOCH,
-    "Fetch past the end after the right epoch": _LAST_EPOCH,
-    "Fetch from an unknown topic": _ABORTED,
-    "Fetch from an empty name": _ABORTED,
-    "Fetch from an unknown partition": _ABORTED,
-    "Fetch from a negative partition": _ABORTED,
-    "Fetch by id": _ABORTED,
-    "Fetch by unknown id": _ABORTED,
-    "Fetch in a session": "the first fetch of a session must not move partitions with records to the end",
-    "Fetch with a negative epoch": "Fetch has to take every negative epoch for none",
-    "Fetch of an unknown replica": "a fetch of a broker that has no replica has to get NOT_LEADER_OR_FOLLOWER",
-    "Produce without a key to a compacted topic v7": _RECORD_ERRORS,
-    "Produce without a key, with record errors": _RECORD_ERRORS,
-    "Produce of a time in the far future v8": _RECORD_ERRORS,
-    "Produce of a time in the far future v9": _RECORD_ERRORS,
-    "Produce of a time in the far future v12": _RECORD_ERRORS,
-    "Produce of a control batch v8": _RECORD_ERRORS,
-    "Produce of a control batch v9": _RECORD_ERRORS,
-    "Produce of a control batch v12": _RECORD_ERRORS,
-    "Produce of a negative sequence v8": _RECORD_ERRORS,
-    "Produce of a negative sequence v9": _RECORD_ERRORS,
-    "Produce of a negative sequence v12": _RECORD_ERRORS,
-    "Produce of a base offset v8": _RECORD_ERRORS,
-    "Produce of a base offset v9": _RECORD_ERRORS,
-    "Produce of a base offset v12": _RECORD_ERRORS,
-    "SyncGroup with null protocols": _PROTOCOL,
-    "SyncGroup v5 of an unknown group with null protocols": _PROTOCOL,
-    "DescribeGroups of an unknown group v6": "a group that is not there has no authorized operations",
-    "DescribeGroups of an unknown group, the text": "the error message has to be that of Apache Kafka",
-    "OffsetCommit with errors": _ERRORS_FIRST,
-    "OffsetCommit by id": _ERRORS_FIRST,
-    "OffsetFetch by id": _ERRORS_LAST,
-    "OffsetDelete of an empty group": _NO_GROUP,
-    "TxnOffsetCommit of an empty group": _NO_GROUP,
-    "TxnOffsetCommit with errors": _ERRORS_FIRST,
+    "Produce to the same partition twice": _EACH_BATCH,
+    "Produce to the same topic twice": _EACH_BATCH,
+    "Fetch by id": "the partitions are the same, in another order: Apache Kafka puts those in error last",
+    **dict.fromkeys(_DUPLICATE_BATCHES, _DUPLICATE_TIME),
+    **dict.fromkeys(_REFUSED_BATCHES, _NO_RECORD_ERRORS),
 }
-"""Ottla's answer is about to change. The answers may be the same or not."""
+"""Ottla's answer is knowingly another one."""
 
 
 def known_reason(name: str) -> str | None:
     return KNOWN.get(name) or KNOWN.get(without_version(name))
-
-
-def pending_reason(name: str) -> str | None:
-    return PENDING.get(name) or PENDING.get(without_version(name))
 
 
 def without_version(name: str) -> str:

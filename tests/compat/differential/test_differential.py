@@ -5,7 +5,7 @@ import pytest
 from tests.compat.differential.brokers import Pair, missing
 from tests.compat.differential.case import Case, run
 from tests.compat.differential.cases import CASES
-from tests.compat.differential.known import KNOWN, PENDING, known_reason, pending_reason, without_version
+from tests.compat.differential.known import KNOWN, known_reason, without_version
 from tests.compat.differential.normal_form import differences
 
 pytestmark = [
@@ -15,12 +15,6 @@ pytestmark = [
 ]
 
 
-def _parameter(case: Case) -> object:
-    reason = pending_reason(case.name)
-    marks = [pytest.mark.xfail(strict=False, reason=reason)] if reason else []
-    return pytest.param(case, id=case.name, marks=marks)
-
-
 def test_every_case_has_a_name_of_its_own() -> None:
     names = [case.name for case in CASES]
     assert len(set(names)) == len(names)
@@ -28,10 +22,10 @@ def test_every_case_has_a_name_of_its_own() -> None:
 
 def test_every_known_difference_is_a_case() -> None:
     names = {case.name for case in CASES}
-    assert names | {without_version(name) for name in names} >= KNOWN.keys() | PENDING.keys()
+    assert names | {without_version(name) for name in names} >= KNOWN.keys()
 
 
-@pytest.mark.parametrize("case", [_parameter(case) for case in CASES])
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_both_brokers_give_the_same_answer(case: Case, pair: Pair) -> None:
     kafka, ottla = run(case, pair.kafka), run(case, pair.ottla)
     reason = known_reason(case.name)
