@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ottla.env.disk import OsDisk, OsFile
-from ottla.env.network import Address, Connection, FileSlice, Listener, Part, SocketNetwork
+from ottla.env.network import Address, Connection, FileSlice, Listener, Part, SocketConnection, SocketNetwork
 from tests.server.worlds import asynchronous, settle, until
 
 TOO_MUCH = 32 << 20
@@ -407,3 +407,27 @@ def _take_all_descriptors() -> Sequence[int]:
             taken.append(os.open(os.devnull, os.O_RDONLY))
     except OSError:
         return taken
+
+
+@asynchronous
+async def test_a_connection_that_cannot_be_sent_to_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with listening() as server:
+        (first, broken), (second, whole) = await server.client(), await server.client()
+        send_queued = SocketConnection.send_queued
+
+        def fail_for_one(connection: SocketConnection) -> None:
+            if connection is broken.connection:
+                raise ZeroDivisionError
+            send_queued(connection)
+
+        monkeypatch.setattr(SocketConnection, "send_queued", fail_for_one)
+        broken.connection.send([b"lost"])
+        whole.connection.send([b"sent"])
+        await until(lambda: broken.ends == 1)
+        await asyncio.sleep(0)
+        assert second.recv(10) == b"sent"
+        assert "its replies cannot be sent" in caplog.text
+        first.close()
+        second.close()
