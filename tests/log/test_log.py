@@ -399,6 +399,24 @@ def test_a_follower_starts_over() -> None:
     assert content(log.read(100, 1000, 101)) == bytes(item.view)
 
 
+def test_a_follower_that_finds_no_room_to_start_over_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = a_log()
+    for _ in range(3):
+        append(log, batch())
+
+    def no_room(*_: object) -> Segment:
+        raise OSError(errno.ENOSPC, "no room")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="no room"):
+        patched.setattr(Segment, "create", no_room)
+        log.truncate_to(0)
+    log.truncate_to(0)
+    assert (log.log_start_offset, log.end_offset, bases(log)) == (0, 0, [0])
+    item = batch(base_offset=0, leader_epoch=7)
+    log.append_as_follower(item.view, [item.header])
+    assert content(log.read(0, 1000, 1)) == bytes(item.view)
+
+
 def test_where_epochs_ended() -> None:
     log = a_log()
     append(log, leader_epoch=1)

@@ -495,7 +495,8 @@ class Log:
         """Cut the log after the last batch that ends before an offset. Raises KafkaError, OSError."""
         if offset >= self.end_offset:
             return
-        if offset <= self._segments.start:
+        if not self._segments.all or offset <= self._segments.start:
+            # No segment is left when there was no room for the new one of an earlier attempt.
             self.truncate_fully(offset)
             return
         keep = self._segments.beginning_up_to(offset - 1)
