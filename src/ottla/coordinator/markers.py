@@ -109,10 +109,10 @@ class Markers:
                 for topic in answer.topics
                 for result in topic.partitions
             }
-        except ClientError:
+        except (ClientError, ValueError):  # No reply, or an error code that this broker does not know.
             answers = {}
         for partition in partitions:
-            # Without an answer the marker may or may not be written. The leader recognises it when it comes again.
+            # Without an answer the marker may or may not be written. It is sent again; a second marker ends nothing.
             report(partition, answers.get(partition, ErrorCode.NETWORK_EXCEPTION))
 
 
