@@ -1,30 +1,49 @@
-# The project's commands. `make run` and `make test` set up everything they need.
+# The project's commands. Each installs what it needs into .venv, once: `make run` the broker, `make demo` and `make bench` Spark
+# too, `make test` and `make check` everything.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
+
+# One stamp per part. `dev` contains `spark`, which contains `run`, so that `make run` after `make test` installs nothing.
+RUN    := $(VENV)/.run
+SPARK  := $(VENV)/.spark
+DEV    := $(VENV)/.dev
 
 KAFKA_JARS ?= $(wildcard $(CURDIR)/build/kafka-jars)
 SPARK_JARS ?= $(wildcard $(CURDIR)/build/spark-jars)
 
-.PHONY: setup run test test-spark demo torture hostile sim check bench profile lock docs kafka-jars spark-jars clean
+.PHONY: setup run test compiled test-compiled test-spark demo torture hostile sim check bench profile lock docs kafka-jars spark-jars clean
 
-setup: $(STAMP)
+setup: $(DEV)
 
-$(STAMP): requirements/dev.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit("Ottla needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11" if sys.version_info < (3, 11) else 0)'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing Ottla into $(VENV) (once; takes a minute or two, Spark is large) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@$(BIN)/python -m compileall -q src
-	@touch $@
+$(RUN) $(SPARK) $(DEV): $(VENV)/.%: requirements/%.lock pyproject.toml
+	@$(PYTHON) requirements/install.py $*
 
-run: setup
+run: $(RUN)
 	@$(BIN)/ottla serve --data-dir data --listen 127.0.0.1:9092
 
-test: setup
+test: $(DEV)
 	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+# The same source with the modules of pyproject.toml's list compiled by mypyc, in a virtual environment of its own. Needs a C
+# compiler and takes some minutes. The checkout's `src` is not on the path there: its modules would hide the compiled ones.
+COMPILED_VENV  := .venv-compiled
+COMPILED_BIN   := $(COMPILED_VENV)/bin
+COMPILED_STAMP := $(COMPILED_VENV)/.installed
+
+compiled: $(COMPILED_STAMP)
+
+$(COMPILED_STAMP): requirements/dev.lock pyproject.toml hatch_build.py $(shell find src -name '*.py')
+	@test -x $(COMPILED_BIN)/python || $(PYTHON) -m venv $(COMPILED_VENV)
+	@$(COMPILED_BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@rm -rf build/compiled
+	@OTTLA_COMPILE=1 $(COMPILED_BIN)/python -m hatchling build --target wheel --directory build/compiled
+	@$(COMPILED_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/compiled/*.whl
+	@touch $@
+
+test-compiled: compiled
+	@$(COMPILED_BIN)/python -m tests.compiled
+	@KAFKA_JARS=$(KAFKA_JARS) $(COMPILED_BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 # For so many minutes each: transactional copiers and a broker, killed at random, and is the copy exact? Then a cluster whose
 # brokers and ZooKeeper are killed, paused and cut off, and were its clients told the truth? `make torture SEED=7` repeats a
@@ -33,27 +52,27 @@ test: setup
 MINUTES ?= 1
 BROKERS ?= 3
 STORE ?= zookeeper
-torture: setup
+torture: $(DEV)
 	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m tests.torture --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 	@$(BIN)/python -m tests.nemesis --minutes $(MINUTES) --brokers $(BROKERS) --store $(STORE) $(if $(SEED),--seed $(SEED))
 
 # Random well-formed requests of every API, then as many damaged ones, against one broker, while an ordinary client works.
 # `make hostile SEED=7` repeats a run.
 REQUESTS ?= 1000000
-hostile: setup
+hostile: $(DEV)
 	@$(BIN)/python -m tests.hostile --requests $(REQUESTS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 # A cluster on virtual time, with faults that a seed chooses: `make sim SEEDS=1000` runs many, `make sim SEED=7` shows one.
 SEEDS ?= 300
-sim: setup
+sim: $(RUN)
 	@$(BIN)/python -m sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS)) $(ARGS)
 
 # A broker, traffic, the activity pipelines and a live view; ends with build/demo/report.html.
-demo: setup
+demo: $(SPARK)
 	@$(BIN)/ottla pipeline demo --dir build/demo $(ARGS)
 
 # The long Spark set too: faults, every kind of topic, restarts. Takes some minutes; TESTS=tests/spark/test_stream.py is a part.
-test-spark: setup
+test-spark: $(DEV)
 	@OTTLA_SPARK_JARS=$(SPARK_JARS) $(BIN)/python -m pytest -m "spark or not spark" $(or $(TESTS),tests/spark tests/pipeline) $(ARGS)
 
 # Needs Maven and Java. With the jars in place, `make test` also runs Kafka's own tools against Ottla.
@@ -68,29 +87,36 @@ spark-jars: build/spark-jars
 build/spark-jars: tests/compat/spark/pom.xml
 	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$@
 
-check: setup
-	$(BIN)/ruff check src tests bench examples sim
-	$(BIN)/ruff format --check src tests bench examples sim
+check: $(DEV)
+	$(BIN)/ruff check src tests bench examples sim requirements hatch_build.py
+	$(BIN)/ruff format --check src tests bench examples sim requirements hatch_build.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 # Where the microseconds of one request go.
-profile: setup
+profile: $(RUN)
 	@$(BIN)/python -m bench.stages
 
 # Ottla beside Apache Kafka on this machine; `make bench ONLY=produce` runs one part, ONLY="produce consume" two, ONLY=spark
 # that of Spark's connector, with ARGS="--spark-rows 1000000" for another size. Needs Maven and Java.
-bench: setup kafka-jars spark-jars
+bench: $(SPARK) kafka-jars spark-jars
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
-docs: setup
+docs: $(RUN)
 	$(BIN)/python -m ottla.config.document > docs/configuration.md
 	$(BIN)/python -m ottla.handlers.document > docs/protocol.md
 	$(BIN)/python -m ottla.cluster.document > docs/elections.md
 
+# Versions and hashes only, no addresses. What is locked stays as it is unless pyproject.toml forbids it; `make lock ARGS=--upgrade`
+# takes the newest versions. All parts have the versions of dev.lock.
+COMPILE = $$tools/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url --no-emit-find-links pyproject.toml
 lock:
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --no-emit-index-url --no-emit-find-links --group dev --all-extras pyproject.toml -o requirements/dev.lock
+	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && $(PYTHON) -m venv $$tools && \
+	$$tools/bin/pip install --quiet --disable-pip-version-check uv && \
+	$(COMPILE) --group dev --all-extras -o requirements/dev.lock $(ARGS) && \
+	$(COMPILE) --group build --extra spark --extra zookeeper -c requirements/dev.lock -o requirements/spark.lock $(ARGS) && \
+	$(COMPILE) --group build -c requirements/dev.lock -o requirements/run.lock $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(COMPILED_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
