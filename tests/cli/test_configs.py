@@ -29,6 +29,13 @@ def test_describe_prints_the_lines_that_scripts_parse(cli: Cli, topic: str) -> N
     assert any(line.startswith("  cleanup.policy=delete sensitive=false") for line in lines)
 
 
+def test_a_topic_without_changed_settings(cli: Cli, topic: str) -> None:
+    result = cli("configs", "describe", "--topic", topic)
+    assert result.exit_code == 0
+    assert result.stdout == f"Dynamic configs for topic {topic} are:\n"
+    assert result.stderr == f"Topic {topic} has no changed settings; --all shows all settings with defaults.\n"
+
+
 def test_a_broker(cli: Cli) -> None:
     broker = str(cli.json("doctor")["brokers"][0]["broker"])
     configs = {config["name"]: config for config in cli.json("configs", "describe", "--broker", broker, "--all")}
@@ -47,11 +54,11 @@ def test_what_is_refused(cli: Cli, topic: str, unique: Callable[[str], str]) -> 
 
 
 def test_wrong_usage(cli: Cli) -> None:
-    assert "name one thing" in cli.refuses("configs", "describe")
-    assert "name one thing" in cli.refuses("configs", "describe", "--topic", "a", "--broker", "1")
-    assert "name one thing" in cli.refuses("configs", "describe", "--entity-type", "topics")
-    assert "name one thing" in cli.refuses("configs", "describe", "--topic", "a", "--entity-name", "b")
-    assert "nothing to do" in cli.refuses("configs", "alter", "--topic", "a")
+    assert "name exactly one" in cli.refuses("configs", "describe")
+    assert "name exactly one" in cli.refuses("configs", "describe", "--topic", "a", "--broker", "1")
+    assert "name exactly one" in cli.refuses("configs", "describe", "--entity-type", "topics")
+    assert "name exactly one" in cli.refuses("configs", "describe", "--topic", "a", "--entity-name", "b")
+    assert "give --add-config" in cli.refuses("configs", "alter", "--topic", "a")
     assert "--add-config" in cli.refuses("configs", "alter", "--topic", "a", "--add-config", "novalue")
 
 

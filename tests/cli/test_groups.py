@@ -1,4 +1,6 @@
+import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
@@ -76,7 +78,7 @@ def test_an_active_group_is_left_alone(cli: Cli, topic: str, active_group: str) 
         f"Consumer group '{active_group}' still has active members; stop its consumers first."
     )
     assert cli.fails("groups", "reset-offsets", active_group, "--topic", topic, "--to-earliest", "--execute") == (
-        f"Consumer group '{active_group}' is Stable; stop its consumers before moving its offsets."
+        f"Consumer group '{active_group}' is Stable; stop its consumers before you move its offsets."
     )
 
 
@@ -97,7 +99,9 @@ def test_reset_is_a_dry_run_unless_told(cli: Cli, topic: str, group: str) -> Non
     reset = ["groups", "reset-offsets", group, "--topic", topic, "--to-earliest"]
     result = cli(*reset)
     assert result.stderr == "Nothing was changed; add --execute to commit these offsets.\n"
-    assert [row["NEW-OFFSET"] for row in table(result.stdout)] == ["0", "0", "0"]
+    rows = table(result.stdout)
+    assert [row["CURRENT-OFFSET"] for row in rows] == ["2", "-", "-"]
+    assert [row["NEW-OFFSET"] for row in rows] == ["0", "0", "0"]
     assert cli.json("groups", "describe", group)[0]["current_offset"] == 2
     assert cli(*reset, "--execute").stderr == ""
     assert cli.json("groups", "describe", group)[0]["current_offset"] == 0
@@ -113,6 +117,9 @@ def test_reset_is_a_dry_run_unless_told(cli: Cli, topic: str, group: str) -> Non
         (["--shift-by", "-1"], 1),
         (["--shift-by", "-100"], 0),
         (["--shift-by", "1"], 3),
+        (["--to-current"], 2),
+        (["--by-duration", "1h"], 0),
+        (["--by-duration", "PT0S"], 3),
         (["--to-datetime", "2001-01-01T00:00:00"], 0),
         (["--to-datetime", "2999-01-01T00:00:00+02:00"], 3),
     ],
@@ -121,9 +128,35 @@ def test_where_reset_moves_to(cli: Cli, topic: str, group: str, move: list[str],
     answer = cli.json("groups", "reset-offsets", group, "--topic", f"{topic}:0", *move, "--execute")
     assert answer == {
         "executed": True,
-        "offsets": [{"group": group, "topic": topic, "partition": 0, "new_offset": offset}],
+        "offsets": [{"group": group, "topic": topic, "partition": 0, "current_offset": 2, "new_offset": offset}],
     }
     assert cli.json("groups", "describe", group)[0]["current_offset"] == offset
+
+
+def test_offsets_go_through_a_file(cli: Cli, topic: str, group: str, tmp_path: Path) -> None:
+    reset = ["groups", "reset-offsets", "--group", group]
+    exported = cli.ok(*reset, "--all-topics", "--to-current", "--export")
+    assert exported == f"{topic},0,2\n"
+    file = tmp_path / "offsets.csv"
+    file.write_text(f'"{topic}",0,1\n"other-group","{topic}",0,0\n"{group}",{topic},1,0\n\n')
+    cli.ok(*reset, "--from-file", str(file), "--execute")
+    offsets = {row["partition"]: row["current_offset"] for row in cli.json("groups", "describe", group)}
+    assert offsets == {0: 1, 1: 0}
+    cli.ok(*reset, "--topic", f"{topic}:0", "--from-file", str(file), "--execute")
+    file.write_text(f"{topic},0\n")
+    assert cli.fails(*reset, "--from-file", str(file)) == f"Line 1 of {file} is not of the form TOPIC,PARTITION,OFFSET."
+    file.write_text(f"{topic},9,0\n")
+    assert cli.fails(*reset, "--from-file", str(file)).startswith(f"Topic '{topic}' has no partition 9")
+
+
+def test_watch_prints_a_line_for_each_reading(cli: Cli, topic: str, group: str) -> None:
+    first, second = cli.ok("groups", "watch", group, "-n", "2", "-i", "0.1").splitlines()
+    prefix = f"group={group} state=Empty members=0 lag=1"
+    assert first.endswith(f"{prefix} read_per_second=- written_per_second=-")
+    assert second.endswith(f"{prefix} read_per_second=0.0 written_per_second=0.0")
+    (line,) = cli.ok("groups", "watch", "-n", "1", "--json", group).splitlines()
+    assert json.loads(line)["lag"] == 1
+    assert "does not exist" in cli.fails("groups", "watch", f"{group}-missing")
 
 
 def test_reset_can_make_a_group(cli: Cli, topic: str, unique: Callable[[str], str]) -> None:
@@ -136,9 +169,12 @@ def test_reset_of_what_is_not_there(cli: Cli, topic: str, group: str, unique: Ca
     reset = ["groups", "reset-offsets", group, "--topic"]
     assert "does not exist" in cli.fails(*reset, unique("missing"), "--to-earliest")
     assert (
-        cli.fails(*reset, f"{topic}:7", "--to-earliest") == f"Topic '{topic}' has no partition 7; it has 3, from 0 on."
+        cli.fails(*reset, f"{topic}:7", "--to-earliest")
+        == f"Topic '{topic}' has no partition 7; it has 3, numbered from 0."
     )
-    assert "no offset for" in cli.fails("groups", "reset-offsets", unique("new"), "--topic", topic, "--shift-by", "1")
+    assert "no committed offset for" in cli.fails(
+        "groups", "reset-offsets", unique("new"), "--topic", topic, "--shift-by", "1"
+    )
 
 
 def test_delete_offsets(cli: Cli, topic: str, group: str) -> None:
@@ -161,6 +197,9 @@ def test_wrong_usage(cli: Cli, topic: str) -> None:
     reset = ["groups", "reset-offsets", "g", "--topic", topic]
     assert "exactly one of --to-earliest" in cli.refuses(*reset)
     assert "exactly one of --to-earliest" in cli.refuses(*reset, "--to-earliest", "--to-latest")
+    assert "give --topic, --all-topics or --from-file" in cli.refuses("groups", "reset-offsets", "g", "--to-earliest")
+    assert "not a duration" in cli.refuses(*reset, "--by-duration", "soon")
+    assert "--export changes nothing" in cli.refuses(*reset, "--to-earliest", "--export", "--execute")
     assert "contradict" in cli.refuses(*reset, "--to-earliest", "--dry-run", "--execute")
     assert "not a date and time" in cli.refuses(*reset, "--to-datetime", "yesterday")
     assert "TOPIC:0,1" in cli.refuses("groups", "reset-offsets", "g", "--topic", f"{topic}:x", "--to-earliest")

@@ -98,6 +98,31 @@ def test_a_consumer_that_is_stopped_commits(
     assert cli.json("groups", "describe", group)[0]["current_offset"] == 2
 
 
+def test_a_producer_that_is_interrupted_says_what_it_delivered(cli: Cli, topic: str) -> None:
+    process = subprocess.Popen(
+        [*OTTLA, "produce", topic, "-p", "0"],
+        env=environment(cli),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    process.stdin.write("a\nb\n")
+    process.stdin.flush()
+    assert cli.ok("consume", topic, "--from-beginning", "-n", "2") == "a\nb\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert (process.returncode, out, err) == (130, f"Interrupted: delivered 2 records to {topic}.\n", "")
+
+
+def test_a_person_who_waits_for_nothing_gets_a_hint(cli: Cli, topic: str) -> None:
+    shown = on_a_terminal(cli, "consume", topic, "--timeout-ms", "3500")
+    assert "Waiting for new records; --from-beginning reads those that are already there." in shown
+    shown = on_a_terminal(cli, "consume", topic, "--exit-at-end")
+    assert "Reading started at the end of the topic" in shown
+
+
 def test_a_reader_that_goes_away_ends_the_consumer_quietly(cli: Cli, topic: str) -> None:
     cli.ok("produce", topic, "--partition", "0", stdin="a\n")
     process = start(cli, "consume", topic, "--from-beginning")

@@ -1,4 +1,5 @@
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,57 @@ def test_a_file(cli: Cli, topic: str, tmp_path: Path) -> None:
     assert second["value_base64"] == "//4="
 
 
+def test_several_files(cli: Cli, topic: str, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("first.txt", "second.txt")]
+    files[0].write_text("a\nb")
+    files[1].write_text("c\n")
+    options = [part for file in files for part in ("--file", str(file))]
+    answer = cli.ok("produce", topic, "-p", "0", *options, "--file", "-", stdin="d\n")
+    assert answer == f"Delivered 4 records to {topic}.\n"
+    assert [record["value"] for record in records(cli, topic)] == ["a", "b", "c", "d"]
+
+
+def test_an_error_names_the_file(cli: Cli, topic: str, tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
+    good.write_text("k:v\n")
+    bad.write_text("k:v\noops\n")
+    sentence = cli.fails("produce", topic, "-K", ":", "--file", str(good), "--file", str(bad))
+    assert sentence == f"Line 2 of {bad} has no key separator ':'; earlier lines were sent."
+
+
+def test_one_key_for_all_records(cli: Cli, topic: str) -> None:
+    cli.ok("produce", topic, "-k", "user", stdin="a\nb\n")
+    cli.ok("produce", topic, "-k", "user", "--from-json", stdin='{"value": "c"}\n{"value": "d", "key": "own"}\n')
+    assert {record["value"]: record["key"] for record in records(cli, topic)} == {
+        "a": "user",
+        "b": "user",
+        "c": "user",
+        "d": "own",
+    }
+
+
+def test_partitioners(cli: Cli, unique: Callable[[str], str]) -> None:
+    """The default and murmur2 choose as Kafka's Java client does; `consistent` chooses differently for some keys."""
+    name = unique("spread")
+    cli.ok("topics", "create", name, "--partitions", "8")
+    lines = "".join(f"user-{number}:x\n" for number in range(20))
+    cli.ok("produce", name, "-K", ":", stdin=lines)
+    cli.ok("produce", name, "-K", ":", "--partitioner", "murmur2", stdin=lines)
+    cli.ok("produce", name, "-K", ":", "--partitioner", "consistent", stdin=lines)
+    chosen: dict[str, list[int]] = {}
+    for record in records(cli, name):
+        chosen.setdefault(record["key"], []).append(record["partition"])
+    by_java = {f"user-{number}": java_partition(f"user-{number}".encode(), 8) for number in range(20)}
+    assert all(numbers.count(by_java[key]) >= 2 for key, numbers in chosen.items())
+    assert any(numbers.count(by_java[key]) == 2 for key, numbers in chosen.items())
+
+
+def java_partition(key: bytes, partitions: int) -> int:
+    from kafka.partitioner.default import murmur2
+
+    return int((murmur2(key) & 0x7FFFFFFF) % partitions)
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_codecs(cli: Cli, topic: str, codec: str) -> None:
     cli.ok("produce", topic, "--partition", "0", "--compression-codec", codec, stdin="same\n" * 50)
@@ -65,8 +117,9 @@ def test_what_consume_prints_can_be_produced_again(cli: Cli, topic: str, unique:
     cli.ok("topics", "create", copy, "--partitions", "3")
     cli.ok("produce", topic, "--key-separator", ":", "--header", "h=1", stdin=b"a:1\nb:\xff\nc:3\n")
     printed = cli.ok("consume", topic, "--from-beginning", "--exit-at-end", "--json")
+    time.sleep(0.005)  # So that a copy with the current time would differ.
     cli.ok("produce", copy, "--from-json", stdin=printed)
-    fields = ("partition", "offset", "key", "value", "value_base64", "headers")
+    fields = ("partition", "offset", "timestamp", "key", "value", "value_base64", "headers")
     original, copied = (
         [{field: record.get(field) for field in fields} for record in records(cli, name)] for name in (topic, copy)
     )
@@ -83,7 +136,10 @@ def test_a_bad_line_ends_it_after_the_good_ones(cli: Cli, topic: str) -> None:
 def test_what_the_broker_refuses_is_named(cli: Cli, topic: str) -> None:
     cli.ok("configs", "alter", "--topic", topic, "--add-config", "max.message.bytes=200")
     sentence = cli.fails("produce", topic, stdin="x" * 500 + "\n")
-    assert sentence == f"A record is larger than '{topic}' takes; raise its max.message.bytes or send less."
+    assert (
+        sentence
+        == f"A record is larger than max.message.bytes of '{topic}'; raise this setting or send smaller records."
+    )
 
 
 def test_a_partition_that_is_not_there(cli: Cli, topic: str) -> None:
@@ -101,5 +157,7 @@ def test_wrong_usage(cli: Cli) -> None:
     assert "--compression-codec" in cli.refuses("produce", "x", "--compression-codec", "zip")
     assert "--key-separator" in cli.refuses("produce", "x", "--key-separator", "")
     assert "--header" in cli.refuses("produce", "x", "--header", "novalue")
+    assert "leave one out" in cli.refuses("produce", "x", "--key", "k", "--key-separator", ":")
+    assert "--partitioner" in cli.refuses("produce", "x", "--partitioner", "mine")
     assert "--file" in cli.refuses("produce", "x", "--file", "/no/such/file")
     assert "print.key is not one of parse.key" in cli.refuses("produce", "x", "--property", "print.key=true")

@@ -37,12 +37,16 @@ def test_json_lines() -> None:
         b'{"value": "v", "key": "k", "partition": 2, "headers": {"a": "1", "b": null}}\n',
         b"\n",
         b'{"value": {"n": [1, "\xc3\xa4"]}}\n',
-        b'{"value": null}\n',
+        b'{"value": null, "timestamp": 17}\n',
+        b'{"value": null, "timestamp": "1970-01-01T00:00:01"}\n',
+        b'{"value": null, "timestamp": -1}\n',
         b'{"value_base64": "/wA=", "headers": [{"key": "h", "value": "x"}, {"key": "h", "value_base64": "/w=="}]}\n',
     ]
     assert list(parse_json_lines(lines)) == [
         NewRecord(b"k", b"v", [("a", b"1"), ("b", None)], 2),
         NewRecord(None, '{"n":[1,"ä"]}'.encode()),
+        NewRecord(None, None, timestamp=17),
+        NewRecord(None, None, timestamp=1000),
         NewRecord(None, None),
         NewRecord(None, b"\xff\x00", [("h", b"x"), ("h", b"\xff")]),
     ]
@@ -57,6 +61,8 @@ def test_json_lines() -> None:
         (b'{"key": "k"}', "has no value"),
         (b'{"value": "v", "partition": -1}', "partition"),
         (b'{"value": "v", "partition": true}', "partition"),
+        (b'{"value": "v", "timestamp": -2}', "timestamp"),
+        (b'{"value": "v", "timestamp": "soon"}', "not a date and time"),
         (b'{"value": "v", "headers": 3}', "headers"),
         (b'{"value_base64": "?"}', "not base64"),
         (b'{"value_base64": 3}', "not a record"),

@@ -1,3 +1,5 @@
+import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -32,9 +34,35 @@ def test_sizes_left_out_are_the_brokers_choice(cli: Cli, unique: Callable[[str],
     assert len(cli.json("topics", "describe", name)[0]["partitions"]) == 1
 
 
-def test_describe_prints_the_lines_that_scripts_parse(cli: Cli, topic: str) -> None:
+def test_describe_prints_a_table(cli: Cli, topic: str) -> None:
     cli.ok("produce", topic, "--partition", "1", stdin="a\nb\n")
-    heading, *partitions = cli.ok("topics", "describe", topic).splitlines()
+    cli.ok("configs", "alter", "--topic", topic, "--add-config", "retention.ms=5000000")
+    result = cli("topics", "describe", "--topic", topic)
+    heading, setting, columns, *rows = result.stdout.splitlines()
+    assert re.fullmatch(rf"{topic}: 3 partitions, 1 replica each, 2 records, \d+ B \(id .{{22}}\)", heading)
+    assert setting == "  retention.ms=5000000"
+    assert columns.split() == ["PARTITION", "LEADER", "REPLICAS", "ISR", "EARLIEST", "LATEST", "RECORDS", "SIZE"]
+    broker = rows[1].split()[1]
+    assert rows[1].split()[:7] == ["1", broker, broker, broker, "0", "2", "2"]
+    assert rows[0].endswith("0 B")
+    assert result.stderr == ""
+
+
+def test_watch_prints_a_line_for_each_reading(cli: Cli, topic: str) -> None:
+    cli.ok("produce", topic, stdin="a\nb\n")
+    first, second = cli.ok("topics", "watch", topic, "-n", "2", "-i", "0.1").splitlines()
+    start = rf"\d\d\d\d-\S+Z topic={topic} records=2 bytes=\d+"
+    end = "under_replicated=0 without_leader=0"
+    assert re.fullmatch(f"{start} records_per_second=- bytes_per_second=- {end}", first)
+    assert re.fullmatch(f"{start} records_per_second=0.0 bytes_per_second=0.0 {end}", second)
+    (line,) = cli.ok("topics", "watch", "-n", "1", "--json", topic).splitlines()
+    assert json.loads(line)["records"] == 2
+    assert topic in cli.ok("topics", "watch", "-n", "1")
+
+
+def test_describe_prints_kafkas_own_text(cli: Cli, topic: str) -> None:
+    cli.ok("produce", topic, "--partition", "1", stdin="a\nb\n")
+    heading, *partitions = cli.ok("topics", "describe", topic, "--kafka").splitlines()
     fields = dict(field.split(": ", 1) for field in heading.split("\t"))
     assert (fields["Topic"], fields["PartitionCount"], fields["ReplicationFactor"]) == (topic, "3", "1")
     assert len(fields["TopicId"]) == 22
@@ -45,8 +73,13 @@ def test_describe_prints_the_lines_that_scripts_parse(cli: Cli, topic: str) -> N
     assert fields["Leader"] == fields["Replicas"] == fields["Isr"]
 
 
-def test_describe_without_names_shows_all(cli: Cli, topic: str) -> None:
-    assert topic in [description["topic"] for description in cli.json("topics", "describe")]
+def test_describe_without_names_shows_all(cli: Cli, topic: str, unique: Callable[[str], str]) -> None:
+    cli.ok("groups", "reset-offsets", unique("group"), "--topic", topic, "--to-earliest", "--execute")
+    names = [description["topic"] for description in cli.json("topics", "describe")]
+    assert {topic, "__consumer_offsets"} <= set(names)
+    table = cli.ok("topics", "describe")
+    assert f"{topic}: 3 partitions" in table
+    assert "__consumer_offsets" not in table
 
 
 def test_internal_topics_can_be_left_out(cli: Cli, topic: str, unique: Callable[[str], str]) -> None:
@@ -65,6 +98,14 @@ def test_existing_and_missing_topics(cli: Cli, topic: str, unique: Callable[[str
     for command in (["describe", missing], ["alter", missing, "--partitions", "2"], ["delete", missing]):
         assert cli.fails("topics", *command).startswith(f"Topic '{missing}' does not exist; see `ottla topics list`")
     assert cli.ok("topics", "delete", missing, "--if-exists") == ""
+
+
+def test_kafkas_name_of_the_topic_option(cli: Cli, unique: Callable[[str], str]) -> None:
+    name = unique("kafka")
+    assert cli.ok("topics", "create", "--topic", name, "--partitions", "2") == f"Created topic {name}.\n"
+    cli.ok("topics", "alter", f"--topic={name}", "--partitions", "3")
+    assert len(cli.json("topics", "describe", "--topic", name)[0]["partitions"]) == 3
+    assert cli.ok("topics", "delete", "--topic", name) == f"Deleted topic {name}.\n"
 
 
 def test_several_topics_at_once(cli: Cli, topic: str, unique: Callable[[str], str]) -> None:
@@ -113,5 +154,7 @@ def test_delete_records(cli: Cli, topic: str) -> None:
 
 def test_delete_records_that_are_not_there(cli: Cli, topic: str) -> None:
     arguments = ["topics", "delete-records", topic, "--before-offset", "5"]
-    assert cli.fails(*arguments, "--partition", "0").startswith(f"That offset is outside of '{topic}'")
-    assert cli.fails(*arguments, "--partition", "7") == f"Topic '{topic}' has no partition 7; it has 3, from 0 on."
+    assert cli.fails(*arguments, "--partition", "0").startswith(f"The offset is out of range in '{topic}'")
+    assert (
+        cli.fails(*arguments, "--partition", "7") == f"Topic '{topic}' has no partition 7; it has 3, numbered from 0."
+    )

@@ -101,7 +101,7 @@ def test_a_broker_alone_can_have_company_later(tmp_path: Path) -> None:
 def test_a_worker_that_cannot_start_ends_them_all(tmp_path: Path) -> None:
     with running(*options(tmp_path, "--set", f"listeners=PLAINTEXT://no-such-host.invalid:{free_port()}")) as workers:
         assert workers.wait() == 1
-        assert any("Ottla cannot start: no-such-host.invalid" in line for line in workers.output)
+        assert any("Ottla cannot start: cannot listen on no-such-host.invalid" in line for line in workers.output)
 
 
 def test_settings_that_are_wrong_are_found_before_anything_starts(

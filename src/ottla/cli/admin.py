@@ -1,4 +1,4 @@
-"""Admin requests with typed answers, one method each; the rest of the CLI never sees confluent-kafka's objects."""
+"""Admin requests with typed answers, one method each, so that only this module uses confluent-kafka's objects."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -94,7 +94,16 @@ class Config:
     read_only: bool
     sensitive: bool
     synonyms: list[tuple[str, str, str | None]]
-    """Where else the value could come from, first one wins: source, name, value."""
+    """Source, name and value of every place that sets this, in order of precedence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """Ids of the brokers that have, or should have, a copy of a partition."""
+
+    leader: int | None
+    assigned: list[int]
+    in_sync: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +111,7 @@ class Cluster:
     id: str
     brokers: list[Broker]
     topics: list[str]
+    partitions: dict[TopicPartition, Replicas]
 
 
 class Admin:
@@ -112,10 +122,18 @@ class Admin:
     def cluster(self) -> Cluster:
         metadata = self._client.ask(lambda: self._admin.list_topics(timeout=REQUEST_TIMEOUT / 2))
         brokers = [_broker(broker) for broker in metadata.brokers.values()]
-        return Cluster(str(metadata.cluster_id), sorted(brokers, key=lambda broker: broker.id), sorted(metadata.topics))
+        partitions = {
+            TopicPartition(name, number): Replicas(
+                None if partition.leader < 0 else int(partition.leader), list(partition.replicas), list(partition.isrs)
+            )
+            for name, topic in sorted(metadata.topics.items())
+            for number, partition in sorted(topic.partitions.items())
+        }
+        brokers.sort(key=lambda broker: broker.id)
+        return Cluster(str(metadata.cluster_id), brokers, sorted(metadata.topics), partitions)
 
     def describe_topics(self, names: Sequence[str]) -> list[Topic]:
-        """In the order asked for; a topic that does not exist is a CommandError."""
+        """Describe topics in the order of `names`. A topic that does not exist is a CommandError."""
         if not names:
             return []
         if "" in names:
@@ -126,7 +144,7 @@ class Admin:
     def create_topic(
         self, name: str, partitions: int | None, replication_factor: int | None, config: Mapping[str, str]
     ) -> None:
-        """Sizes left out are the broker's choice (KIP-464)."""
+        """The broker chooses a number that is None (KIP-464)."""
         topic = NewTopic(
             name,
             num_partitions=-1 if partitions is None else partitions,
@@ -143,7 +161,7 @@ class Admin:
         self._one(futures, name)
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Forget everything before these offsets of one topic; returns where each partition starts now."""
+        """Delete all records of one topic before these offsets; returns the new start offset of each partition."""
         request = [
             ClientPartition(partition.topic, partition.partition, offset) for partition, offset in before.items()
         ]
@@ -158,11 +176,11 @@ class Admin:
         return self._client.ask(delete, next(iter(before)).topic)
 
     def offsets(self, partitions: Iterable[TopicPartition], spec: Any) -> dict[TopicPartition, int]:
-        """The offset that stands at a specification; a partition nobody leads is left out."""
+        """The offset of each partition for a specification, without the partitions that have no leader."""
         return self.start_offsets(partitions, spec)()
 
     def start_offsets(self, partitions: Iterable[TopicPartition], spec: Any) -> Callable[[], dict[TopicPartition, int]]:
-        """Ask now, collect later, so that several questions travel together."""
+        """Send the request now; call the result to wait for the answer. Several requests can thus be in flight."""
         request = {ClientPartition(*partition): spec for partition in partitions}
         if not request:
             return dict
@@ -182,10 +200,10 @@ class Admin:
         return found
 
     def sizes(self, topics: Sequence[Topic]) -> dict[TopicPartition, int]:
-        """Bytes each partition takes on its leader's disk, as far as the leaders tell.
+        """Bytes of each partition on its leader's disk, without the partitions whose leader did not answer.
 
-        confluent-kafka has no such request. Ours speaks plaintext only, and an answer that does not come is no reason
-        to withhold the rest of a description.
+        confluent-kafka does not offer this request. Ours uses plaintext only. A missing answer is no error, because the
+        rest of a description is useful without it.
         """
         led: dict[Broker, dict[str, list[int]]] = {}
         for topic in topics:
@@ -207,7 +225,7 @@ class Admin:
         return sorted(groups, key=lambda group: group.name)
 
     def describe_group(self, name: str) -> Group:
-        """A group the broker does not know is described as Dead."""
+        """The broker describes a group that does not exist as Dead."""
 
         def describe() -> Any:
             futures = self._admin.describe_consumer_groups([name], request_timeout=REQUEST_TIMEOUT)
@@ -243,7 +261,7 @@ class Admin:
                 raise self._client.failure(entry.error, group)
 
     def delete_committed(self, group: Group, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
-        """Forget a group's offsets, which confluent-kafka cannot do; an error for each one that is kept."""
+        """Delete a group's offsets; returns an error for each that was not deleted. confluent-kafka cannot do this."""
         if not self._client.plaintext:
             raise CommandError("Offsets can only be deleted over a plaintext listener; leave out -X security.protocol.")
         coordinator = group.coordinator
@@ -268,7 +286,7 @@ class Admin:
         return self.start_configs(kind, [name])()[name]
 
     def start_configs(self, kind: str, names: Sequence[str]) -> Callable[[], dict[str, list[Config]]]:
-        """Ask now, collect later; by the name of the topic, broker or group."""
+        """Send the request now; call the result for the settings by name of the topic, broker or group."""
         resources = [ConfigResource(ResourceType[kind.upper()], name) for name in names]
         if not resources:
             return dict
@@ -295,7 +313,7 @@ class Admin:
         return self._result(future, subject)
 
     def _result(self, future: Any, subject: str) -> Any:
-        """Wait for an answer; it comes at the latest when the request times out."""
+        """Wait for the answer, or for the timeout of the request."""
         try:
             return future.result()
         except KafkaException as exception:
@@ -316,7 +334,7 @@ def _topic(description: Any) -> Topic:
         )
         for partition in description.partitions
     ]
-    # librdkafka prints ids in the standard base64 alphabet, Kafka's tools in the one for URLs.
+    # librdkafka encodes ids with the standard base64 alphabet, Kafka's tools with the one for URLs.
     topic_id = str(description.topic_id).translate(str.maketrans("+/", "-_"))
     return Topic(str(description.name), topic_id, bool(description.is_internal), partitions)
 
@@ -355,7 +373,7 @@ def _config(entry: Any) -> Config:
 
 
 def _source_name(number: int) -> str:
-    """By the protocol's name; a newer broker may know sources the client does not."""
+    """The protocol's name of a source. A newer broker may send a source that the client does not know."""
     known = {source.value: str(source.name) for source in ConfigSource}
     return known.get(number, "UNKNOWN_CONFIG")
 

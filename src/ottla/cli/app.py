@@ -1,4 +1,4 @@
-"""The tree of commands. A family's module is imported only when one of its commands runs."""
+"""The tree of commands. The module of a family is imported only when one of its commands runs."""
 
 import importlib
 from typing import Annotated, Any
@@ -12,21 +12,23 @@ from ottla.cli.command_error import CommandError
 from ottla.cli.output import complain
 
 FAMILIES = {
-    "topics": "Create, list, describe, alter and delete topics.",
-    "produce": "Write lines from standard input or a file to a topic.",
+    "topics": "Create, list, describe, watch, alter and delete topics.",
+    "produce": "Write lines from standard input or files to a topic.",
     "consume": "Print the records of a topic.",
-    "groups": "List, describe, reset and delete consumer groups.",
+    "groups": "List, describe, watch, reset and delete consumer groups.",
     "configs": "Show and change settings of topics, brokers and groups.",
-    "pipeline": "Run and watch pipelines on Spark.",
-    "sql": "Ask topics a question in SQL.",
+    "pipeline": "Run and inspect Spark pipelines.",
+    "sql": "Query topics with SQL.",
     "cluster": "Run several brokers on this machine as one cluster.",
     "zookeeper": "Run a ZooKeeper server for development.",
-    "doctor": "Check that a broker answers and what it advertises.",
+    "doctor": "Check the health of a cluster: brokers, addresses, partitions.",
+    "completion": "Print a completion script for bash, zsh or fish.",
 }
 
 
 class LazyFamilies(TyperGroup):
-    """Lists every family from the table above, and imports one only to run it."""
+    """Lists every family from the table above. The module of a family is imported when one of its commands runs, or
+    when a shell completes one."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
@@ -43,9 +45,8 @@ class LazyFamilies(TyperGroup):
         except BrokenPipeError as gone:
             raise typer.Exit(0) from gone
         except OSError as error:
-            complain(
-                f"The system refused: {error.strerror or error}{f' ({error.filename})' if error.filename else ''}."
-            )
+            file = f" ({error.filename})" if error.filename else ""
+            complain(f"The operating system reported: {error.strerror or error}{file}.")
             raise typer.Exit(1) from error
 
 
@@ -55,6 +56,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
 
 
@@ -77,6 +79,8 @@ def root(
       ottla serve
       ottla topics create clicks --partitions 3
       ottla consume clicks --from-beginning
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted with Ctrl-C.
     """
 
 

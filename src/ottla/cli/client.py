@@ -1,4 +1,4 @@
-"""How commands reach a broker: confluent-kafka's clients, quiet and impatient, and its errors as plain sentences."""
+"""confluent-kafka's clients with short timeouts and no log output, and sentences for their errors."""
 
 import socket
 import time
@@ -14,7 +14,7 @@ from ottla.cli.options import key_values
 
 CONNECT_TIMEOUT = 3.0
 REQUEST_TIMEOUT = 10.0
-MOVING_PATIENCE = 5.0
+MOVING_SECONDS = 5.0
 
 T = TypeVar("T")
 
@@ -28,11 +28,11 @@ MOVING = frozenset(
         "LEADER_NOT_AVAILABLE",
     }
 )
-"""A coordinator or leader is changing place or still loading, which takes it a moment."""
+"""A coordinator or leader is moving to another broker or is loading. Requests are repeated for a while."""
 
 
 UNKNOWN_TOPIC = "Topic '{subject}' does not exist; see `ottla topics list`, or create it with `ottla topics create`."
-REFUSED = "The broker refuses this for '{subject}': {reason}; check the credentials given with -X."
+REFUSED = "The broker denied access to '{subject}': {reason}; check the credentials given with -X."
 SENTENCES = {
     "UNKNOWN_TOPIC_OR_PART": UNKNOWN_TOPIC,
     "_UNKNOWN_TOPIC": UNKNOWN_TOPIC,
@@ -43,8 +43,10 @@ SENTENCES = {
     "GROUP_ID_NOT_FOUND": "Consumer group '{subject}' does not exist; see `ottla groups list`.",
     "NON_EMPTY_GROUP": "Consumer group '{subject}' still has active members; stop its consumers first.",
     "UNKNOWN_MEMBER_ID": "Consumer group '{subject}' still has active members; stop its consumers first.",
-    "OFFSET_OUT_OF_RANGE": "That offset is outside of '{subject}'; see `ottla topics describe {subject}`.",
-    "MSG_SIZE_TOO_LARGE": "A record is larger than '{subject}' takes; raise its max.message.bytes or send less.",
+    "OFFSET_OUT_OF_RANGE": "The offset is out of range in '{subject}'; see `ottla topics describe {subject}`.",
+    "MSG_SIZE_TOO_LARGE": (
+        "A record is larger than max.message.bytes of '{subject}'; raise this setting or send smaller records."
+    ),
     "TOPIC_AUTHORIZATION_FAILED": REFUSED,
     "GROUP_AUTHORIZATION_FAILED": REFUSED,
     "CLUSTER_AUTHORIZATION_FAILED": REFUSED,
@@ -52,26 +54,26 @@ SENTENCES = {
 
 
 class SilentBrokerError(CommandError):
-    """Somebody accepts connections, but requests get no answer."""
+    """The address accepts connections, but requests get no response."""
 
 
 class Client:
-    """One cluster, as the options of a command name it."""
+    """The cluster that the options of a command name."""
 
     def __init__(self, bootstrap_server: str, client_settings: list[str] | None) -> None:
         self.bootstrap_server = bootstrap_server
         self._settings = key_values(client_settings, "-X")
         self.outage = False
-        """Set when every connection is lost; whoever tells the person clears it."""
+        """Set when all connections are lost. The code that prints the message clears it."""
         self._refusal = ""
 
     @property
     def plaintext(self) -> bool:
-        """Whether brokers are reached without TLS and without logging in."""
+        """Whether the client uses neither TLS nor SASL."""
         return self._settings.get("security.protocol", "plaintext").lower() == "plaintext"
 
     def sets(self, key: str) -> bool:
-        """Whether the person has given this client setting."""
+        """Whether this client setting was given with -X."""
         return key in self._settings
 
     def admin(self) -> Any:
@@ -84,8 +86,8 @@ class Client:
         return self._make(Consumer, defaults)
 
     def ask(self, call: Callable[[], T], subject: str = "") -> T:
-        """Make a request, give a coordinator or leader on the move a moment, and turn an error into a CommandError."""
-        deadline = time.monotonic() + MOVING_PATIENCE
+        """Make a request, repeat it while a coordinator or leader moves, and turn an error into a CommandError."""
+        deadline = time.monotonic() + MOVING_SECONDS
         while True:
             try:
                 return call()
@@ -96,7 +98,7 @@ class Client:
             time.sleep(0.05)
 
     def failure(self, error: Any, subject: str = "") -> CommandError:
-        """The sentence for a client or broker error about a topic, a group or another named thing."""
+        """The sentence for an error of the client or the broker; `subject` names the topic or group."""
         name = str(error.name())
         reason = str(error.str()).strip().rstrip(".:")
         if name in SILENCE:
@@ -104,11 +106,11 @@ class Client:
         if name in SENTENCES:
             return CommandError(SENTENCES[name].format(subject=subject, reason=reason))
         about = f" for '{subject}'" if subject else ""
-        return CommandError(f"The broker refused the request{about}: {reason or name}.")
+        return CommandError(f"The broker rejected the request{about}: {reason or name}.")
 
     def _silence(self) -> CommandError:
         if self._refusal:
-            return CommandError(f"The broker at {self.bootstrap_server} turned the connection down: {self._refusal}.")
+            return CommandError(f"The broker at {self.bootstrap_server} rejected the connection: {self._refusal}.")
         try:
             dial(self.bootstrap_server)
         except CommandError as gone:
@@ -124,7 +126,7 @@ class Client:
             "client.id": "ottla-cli",
             "bootstrap.servers": self.bootstrap_server,
             "error_cb": self._remember,
-            # librdkafka looks for a usable connection every half of this, so its default would add 50 ms to a command.
+            # librdkafka waits half of this before it looks for a connection; the default would add 50 ms to a command.
             "reconnect.backoff.ms": 10,
             **defaults,
             **self._settings,
@@ -137,7 +139,7 @@ class Client:
             raise typer.BadParameter(str(exception.args[0].str()), param_hint="-X") from exception
 
     def _remember(self, error: Any) -> None:
-        """Keep why a connection was turned down: the request itself will only report that it timed out."""
+        """Keep the reason why a connection was rejected. The request itself only reports a timeout."""
         if error.name() in ("_AUTHENTICATION", "_SSL"):
             self._refusal = str(error.str()).strip().rstrip(".")
         elif error.name() == "_ALL_BROKERS_DOWN":
@@ -145,7 +147,7 @@ class Client:
 
 
 def dial(bootstrap_server: str) -> None:
-    """Fail at once when nobody listens; librdkafka alone would keep trying until the request times out."""
+    """Fail at once if nothing listens at the addresses. librdkafka would try until the request times out."""
     addresses = [parse_address(text) for text in bootstrap_server.split(",")]
     for address in addresses:
         try:
@@ -159,7 +161,7 @@ def dial(bootstrap_server: str) -> None:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of one bootstrap address, written as Kafka's clients accept it."""
+    """Host and port of one bootstrap address, in the forms that Kafka's clients accept."""
     location = text.strip().rpartition("://")[2]
     host, colon, port = location.rpartition(":")
     if not colon or location.endswith("]"):

@@ -1,4 +1,4 @@
-"""`ottla cluster up`: a cluster on this machine, to try things out, with or without ZooKeeper."""
+"""`ottla cluster up`: a cluster on this machine, to try things out. Its brokers share a file, or a ZooKeeper."""
 
 import contextlib
 import queue
@@ -15,7 +15,7 @@ from ottla.cli.broker_processes import BrokerPlan, BrokerProcess, Ended, Events,
 from ottla.cli.cluster_view import ClusterView, view
 from ottla.cli.command_error import CommandError
 from ottla.cli.options import family, key_values
-from ottla.cli.zookeeper_server import ZooKeeperServer, require_jars, require_java
+from ottla.cli.zookeeper_server import ZooKeeperServer, missing_parts, require_jars, require_java
 from ottla.env.disk import OsDisk
 
 HOST = "127.0.0.1"
@@ -25,6 +25,8 @@ SESSION_TIMEOUT_MS = 6000
 START_SECONDS = 60.0
 REFRESH_SECONDS = 1.0
 MOST_REPLICAS = 3
+STORE_FILE = "store.sqlite"
+ZOOKEEPER_DIR = "zookeeper"
 
 app = family("Run a cluster on this machine.")
 
@@ -49,8 +51,13 @@ def up(
         Path, typer.Option("--data-dir", metavar="DIR", help="Where everything is kept, logs of the brokers included.")
     ] = Path("cluster"),
     store: Annotated[
-        StoreKind, typer.Option("--store", help="What the brokers agree through: a ZooKeeper server, or one file.")
-    ] = StoreKind.ZOOKEEPER,
+        StoreKind | None,
+        typer.Option(
+            "--store",
+            help="Where brokers keep what they agree on: one SQLite file, or a ZooKeeper server. Default: the store "
+            "that the directory has already, sqlite in a new one.",
+        ),
+    ] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Setting of every broker; may be repeated.")
     ] = None,
@@ -59,29 +66,51 @@ def up(
         typer.Option("--jars", metavar="DIR", help="ZooKeeper's jars (ZOOKEEPER_JARS); else those inside PySpark."),
     ] = None,
 ) -> None:
-    """Start brokers and a ZooKeeper for them, show how they are, and stop them all with Ctrl-C or SIGTERM.
+    """Start brokers, show how they are, and stop them all with Ctrl-C or SIGTERM.
 
     Topics have three replicas, or as many as there are brokers; with three or more, a write with acks=all needs two of
     them. What is stored is there again the next time. A broker that dies stays dead, so that one can see what the
     others do; start the cluster again to have it back.
 
+    The brokers share a SQLite file, which needs nothing else. `--store zookeeper` starts a ZooKeeper server for them;
+    it needs Java and `pip install "kazoo<2.12" pyspark`, whose jars include ZooKeeper.
+
     \b
     Examples:
       ottla cluster up
       ottla cluster up --brokers 5 --port 19092 --data-dir /tmp/five
-      ottla cluster up --store sqlite
+      ottla cluster up --store zookeeper --data-dir ./with-zookeeper
     """
     settings = default_settings(brokers) | key_values(overrides, "--set")
     ports = [port + number if port else 0 for number in range(brokers)]
     check_ports(ports)
     with _only_user_of(data_dir), contextlib.ExitStack() as stack:
-        server = _start_zookeeper(data_dir, jars, stack) if store is StoreKind.ZOOKEEPER else None
+        kind = choose_store(data_dir, store)
+        server = _start_zookeeper(data_dir, jars, stack) if kind is StoreKind.ZOOKEEPER else None
         if server is not None:
             settings["zookeeper.connect"] = server.address
         else:
-            settings["store.file"] = str(data_dir.resolve() / "store.sqlite")
+            settings["store.file"] = str(data_dir.resolve() / STORE_FILE)
         shown = stack.enter_context(view())
         _run(plans(data_dir, ports, settings), data_dir, server, shown)
+
+
+def choose_store(data_dir: Path, wanted: StoreKind | None) -> StoreKind:
+    """A directory keeps the store that it has: the other one would not know its topics."""
+    present = {
+        kind
+        for kind, name in ((StoreKind.SQLITE, STORE_FILE), (StoreKind.ZOOKEEPER, f"{ZOOKEEPER_DIR}/version-2"))
+        if (data_dir / name).exists()
+    }
+    if wanted is None:
+        return StoreKind.ZOOKEEPER if present == {StoreKind.ZOOKEEPER} else StoreKind.SQLITE
+    if present and wanted not in present:
+        [other] = present
+        raise CommandError(
+            f"The cluster in {data_dir} has its topics in {other}, not in {wanted}; leave --store out, or choose "
+            "another directory with --data-dir."
+        )
+    return wanted
 
 
 def default_settings(brokers: int) -> dict[str, str]:
@@ -141,7 +170,12 @@ def _only_user_of(data_dir: Path) -> Iterator[None]:
 
 
 def _start_zookeeper(data_dir: Path, jars: Path | None, stack: contextlib.ExitStack) -> ZooKeeperServer:
-    server = ZooKeeperServer(require_java(), require_jars(jars), data_dir / "zookeeper", 0)
+    if missing := missing_parts(jars):
+        raise CommandError(
+            f"A cluster on ZooKeeper needs {'; and '.join(missing)}. Without --store zookeeper, in a new directory, "
+            "the brokers share a file and need none of this."
+        )
+    server = ZooKeeperServer(require_java(), require_jars(jars), data_dir / ZOOKEEPER_DIR, 0)
     stack.callback(server.stop)
     version = server.start()
     print(f"ZooKeeper {version} is ready: {server.address}", flush=True)

@@ -1,4 +1,4 @@
-"""What a person sees of a cluster that runs: a live table on a terminal, lines about what happens elsewhere."""
+"""The display of a running cluster: a live table on a terminal, otherwise one line per event."""
 
 import contextlib
 from collections import Counter
@@ -18,12 +18,12 @@ COLUMNS = ("broker", "address", "leads", "under-replicated", "controller", "memo
 
 
 class Roles(NamedTuple):
-    """Who does what, as some broker of the cluster tells it."""
+    """Controller and leaders, from the metadata of one broker."""
 
     controller: int
     leads: Counter[int]
     under_replicated: Counter[int]
-    """By leader: partitions of which not all replicas are in sync."""
+    """By leader: the number of its under-replicated partitions."""
 
 
 class Row(NamedTuple):
@@ -64,7 +64,7 @@ def roles_of(metadata: Any) -> Roles:
 
 
 class ClusterView:
-    """Elsewhere than on a terminal: lines."""
+    """Prints lines, for an output that is not a terminal."""
 
     def say_ready(self, brokers: Sequence[BrokerProcess]) -> None:
         for broker in brokers:
@@ -75,7 +75,7 @@ class ClusterView:
         print(text, flush=True)
 
     def show(self, brokers: Sequence[BrokerProcess]) -> None:
-        """What changes is said when it happens."""
+        """Nothing to print: `say` reports every change."""
 
 
 class LiveClusterView(ClusterView):

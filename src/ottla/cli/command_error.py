@@ -2,4 +2,4 @@
 
 
 class CommandError(Exception):
-    """What went wrong and what to do next, in one sentence for a person to read."""
+    """The message is one sentence: what failed, and what to do about it."""

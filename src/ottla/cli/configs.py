@@ -18,13 +18,13 @@ from ottla.cli.options import (
     family,
     key_values,
 )
-from ottla.cli.output import on_terminal, print_json, print_table, say
+from ottla.cli.output import note, on_terminal, print_json, print_table, say
 
 app = family("Show and change settings of topics, brokers and groups.")
 
 
 class EntityType(enum.StrEnum):
-    """Kafka's plural names for what has settings."""
+    """Kafka's names for the kinds of things that have settings."""
 
     TOPICS = "topics"
     BROKERS = "brokers"
@@ -37,7 +37,9 @@ OVERRIDE_SOURCES = {
     "group": ("GROUP_CONFIG",),
 }
 
-EntityTypeOption = Annotated[EntityType | None, typer.Option("--entity-type", help="What the settings belong to.")]
+EntityTypeOption = Annotated[
+    EntityType | None, typer.Option("--entity-type", help="Kind of the thing that has the settings.")
+]
 EntityName = Annotated[
     str | None, typer.Option("--entity-name", metavar="NAME", help="Name of the topic or group, or id of the broker.")
 ]
@@ -66,12 +68,12 @@ def describe(
     topic: TopicName = None,
     broker: BrokerId = None,
     group: GroupName = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show defaults too, not only what was changed.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show all settings, with defaults.")] = False,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
     client_settings: ClientSettings = None,
     json: Json = False,
 ) -> None:
-    """Show the settings of a topic, a broker or a group.
+    """Show the changed settings of a topic, a broker or a group, or all settings with --all.
 
     \b
     Examples:
@@ -86,11 +88,17 @@ def describe(
         configs = [config for config in configs if config.source in OVERRIDE_SOURCES[entity.kind]]
     if json:
         print_json([_document(config) for config in configs])
-    elif on_terminal():
-        print_table(
-            ["NAME", "VALUE", "SOURCE", "READ-ONLY"],
-            [(config.name, config.value, config.source, "yes" if config.read_only else "no") for config in configs],
+        return
+    if not configs:
+        note(
+            f"{entity.kind.capitalize()} {entity.name} has no changed settings; --all shows all settings with defaults."
         )
+    if on_terminal():
+        if configs:
+            print_table(
+                ["NAME", "VALUE", "SOURCE", "READ-ONLY"],
+                [(config.name, config.value, config.source, "yes" if config.read_only else "no") for config in configs],
+            )
     else:
         _print_as_kafka(entity, configs, everything)
 
@@ -107,12 +115,12 @@ def alter(
         typer.Option(
             "--add-config",
             metavar="KEY=VALUE,...",
-            help="Settings to change; the values of a list go in brackets, KEY=[A,B].",
+            help="Settings to change; put the values of a list in brackets: KEY=[A,B].",
         ),
     ] = None,
     delete_config: Annotated[
         list[str] | None,
-        typer.Option("--delete-config", metavar="KEY,...", help="Settings to return to their default."),
+        typer.Option("--delete-config", metavar="KEY,...", help="Settings to reset to their default."),
     ] = None,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
     client_settings: ClientSettings = None,
@@ -130,7 +138,7 @@ def alter(
     added = {key: _without_brackets(value) for key, value in added.items()}
     deleted = [key.strip() for text in delete_config or () for key in text.split(",") if key.strip()]
     if not added and not deleted:
-        raise typer.BadParameter("nothing to do; give --add-config or --delete-config")
+        raise typer.BadParameter("give --add-config or --delete-config")
     admin = Admin(Client(bootstrap_server, client_settings))
     _check_broker(admin, entity)
     admin.alter_configs(entity.kind, entity.name, added, deleted)
@@ -141,7 +149,7 @@ def alter(
 
 
 def split_configs(texts: Iterable[str]) -> list[str]:
-    """Split at commas, except inside square brackets, which hold the values of a list."""
+    """Split at commas outside of square brackets. Brackets hold the values of a list."""
     parts: list[str] = []
     for text in texts:
         current = ""
@@ -168,12 +176,12 @@ def _entity(
     if entity_type is not None and entity_name:
         chosen.append(Entity(entity_type.value.removesuffix("s"), entity_name))
     if len(chosen) != 1 or (entity_type is None) != (entity_name is None):
-        raise typer.BadParameter("name one thing: --topic, --broker or --group, or --entity-type with --entity-name")
+        raise typer.BadParameter("name exactly one: --topic, --broker or --group, or --entity-type with --entity-name")
     return chosen[0]
 
 
 def _check_broker(admin: Admin, entity: Entity) -> None:
-    """Settings of a broker are asked from that broker, so one that is not there would be waited for in vain."""
+    """Check that a broker exists. Only the broker itself answers for its settings, so the request would time out."""
     if entity.kind != "broker":
         return
     present = [str(broker.id) for broker in admin.cluster().brokers]
@@ -192,7 +200,7 @@ def _document(config: Config) -> dict[str, object]:
 
 
 def _print_as_kafka(entity: Entity, configs: list[Config], everything: bool) -> None:
-    """The lines scripts already parse."""
+    """The lines of Kafka's `kafka-configs.sh --describe`."""
     print(f"{'All' if everything else 'Dynamic'} configs for {entity.kind} {entity.name} are:")
     for config in configs:
         synonyms = ", ".join(f"{source}:{name}={_shown(value)}" for source, name, value in config.synonyms)

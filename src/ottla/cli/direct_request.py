@@ -1,4 +1,4 @@
-"""The requests that confluent-kafka does not offer, sent to one broker over a plain socket."""
+"""Requests that confluent-kafka does not offer, sent to one broker over a plaintext socket."""
 
 import socket
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ CORRELATION_ID = 1
 
 
 def partition_sizes(host: str, port: int, topics: Mapping[str, Sequence[int]]) -> dict[TopicPartition, int]:
-    """Bytes on the disk of this broker."""
+    """Bytes of each partition on the disk of this broker."""
     wanted = [DescribableLogDirTopic(topic=name, partitions=list(numbers)) for name, numbers in topics.items()]
     answer = _send(host, port, DescribeLogDirsRequest(topics=wanted), DescribeLogDirsResponse, version=1)
     return {
@@ -47,7 +47,7 @@ def damaged_nodes(host: str, port: int) -> list[str]:
 def delete_offsets(
     host: str, port: int, group: str, partitions: Sequence[TopicPartition]
 ) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
-    """Ask a group's coordinator; the error of the whole request, and those of single partitions."""
+    """Ask the coordinator of a group. Returns the error of the request, and the errors of single partitions."""
     topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for name, number in partitions:
         topics.setdefault(name, []).append(OffsetDeleteRequestPartition(partition_index=number))
@@ -64,9 +64,9 @@ def delete_offsets(
 
 
 def _send(host: str, port: int, request: Request, response: type[R], version: int) -> R:
-    """Send a request in a version every broker has, and wait for the answer.
+    """Send a request in a version that every broker has, and wait for the response.
 
-    Raises OSError when the broker is not reached, hangs up (as it does on a request it does not know), or is silent.
+    Raises OSError if the broker cannot be reached, closes the connection (as for an unknown request), or times out.
     """
     api_key = request.api_key
     header = request_header(api_key, version, CORRELATION_ID, "ottla-cli")

@@ -1,8 +1,11 @@
-"""`ottla doctor`: does the broker answer, can clients reach the addresses it advertises, and is its store sound?"""
+"""`ottla doctor`: checks brokers, the addresses that they advertise, partitions and the store."""
 
 import contextlib
 import socket
 import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import typer
@@ -13,9 +16,12 @@ from ottla.cli.command_error import CommandError
 from ottla.cli.direct_request import damaged_nodes
 from ottla.cli.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, ClientSettings, Json, single
 from ottla.cli.output import print_json, styled
-from ottla.model import INTERNAL_TOPICS
+from ottla.model import INTERNAL_TOPICS, TopicPartition
 
 app = single()
+
+
+SHOWN_PARTITIONS = 5
 
 
 class Advertised(NamedTuple):
@@ -24,21 +30,60 @@ class Advertised(NamedTuple):
     reachable: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What is wrong with the partitions of a cluster."""
+
+    dead_brokers: dict[int, int]
+    """Brokers that have replicas but are not part of the cluster now; the number of their replicas."""
+    without_leader: list[TopicPartition]
+    under_replicated: list[TopicPartition]
+
+    @property
+    def problems(self) -> list[str]:
+        found = [
+            f"Broker {broker} is not running; it has replicas of {count} partition{'' if count == 1 else 's'}"
+            for broker, count in sorted(self.dead_brokers.items())
+        ]
+        if self.without_leader:
+            found.append(f"{_count(self.without_leader, 'has', 'have')} no leader: {_named(self.without_leader)}")
+        if self.under_replicated:
+            found.append(
+                f"{_count(self.under_replicated, 'is', 'are')} under-replicated: {_named(self.under_replicated)}"
+            )
+        return found
+
+
+def examine(cluster: Cluster) -> Health:
+    running = {broker.id for broker in cluster.brokers}
+    missing: Counter[int] = Counter()
+    for replicas in cluster.partitions.values():
+        missing.update(broker for broker in replicas.assigned if broker not in running)
+    return Health(
+        dict(missing),
+        [name for name, replicas in cluster.partitions.items() if replicas.leader is None],
+        [name for name, replicas in cluster.partitions.items() if len(replicas.in_sync) < len(replicas.assigned)],
+    )
+
+
 @app.command()
 def doctor(
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
     client_settings: ClientSettings = None,
     json: Json = False,
 ) -> None:
-    """Check that a broker answers, how quick it is, that clients can reach the addresses it advertises, and that the
-    brokers can read every node of their store.
+    """Check a cluster, and exit with 1 if something is wrong.
 
-    A client dials the bootstrap address only once: it then follows the addresses the brokers advertise. When these
-    cannot be reached from here, everything but the first request fails.
+    A broker must answer, all brokers must run, clients must be able to reach the addresses that the brokers advertise,
+    every partition must have a leader and all its replicas in sync, and the brokers must be able to read their store.
+
+    A client connects to the bootstrap address only once, and then to the addresses that the brokers advertise. If it
+    cannot reach them, every request but the first fails.
 
     \b
     Examples:
       ottla doctor
+      ottla doctor --json || echo "something is wrong"
       ottla doctor --bootstrap-server broker.example:9092
     """
     started = time.perf_counter()
@@ -52,6 +97,7 @@ def doctor(
         for broker in cluster.brokers
     ]
     damaged = _damaged_nodes(cluster, advertised)
+    health = examine(cluster)
     topics = [name for name in cluster.topics if name not in INTERNAL_TOPICS]
     if json:
         print_json(
@@ -62,27 +108,31 @@ def doctor(
                 "round_trip_ms": round(round_trip_ms, 3),
                 "brokers": [broker._asdict() for broker in advertised],
                 "topics": len(topics),
+                "dead_brokers": sorted(health.dead_brokers),
+                "without_leader": [partition._asdict() for partition in health.without_leader],
+                "under_replicated": [partition._asdict() for partition in health.under_replicated],
                 "damaged_nodes": damaged,
             }
         )
     else:
-        _print_findings(cluster, advertised, damaged, len(topics), round_trip_ms)
+        _print_findings(cluster, advertised, health, damaged, len(topics), round_trip_ms)
     _fail_for_unreachable(advertised)
+    _fail_for_health(health)
     _fail_for_damage(damaged)
     if not json:
         print(f"Next: {_next_step(bootstrap_server, topics)}")
 
 
 def _ask(client: Client) -> tuple[Cluster, float]:
-    """The cluster, and the time one request takes once the connections are open: to the bootstrap address, then to
-    the one that is advertised."""
+    """The cluster, and the time of one request in ms. The first two requests open the connections: to the bootstrap
+    address, and to the advertised one."""
     admin = Admin(client)
     try:
         admin.cluster()
     except SilentBrokerError as error:
         raise CommandError(
             f"{client.bootstrap_server} accepts connections but does not answer Kafka's requests; "
-            "check the port, and whether the broker wants -X security.protocol=SSL or SASL_SSL."
+            "check the port, and whether the broker requires -X security.protocol=SSL or SASL_SSL."
         ) from error
     admin.cluster()
     started = time.perf_counter()
@@ -91,22 +141,31 @@ def _ask(client: Client) -> tuple[Cluster, float]:
 
 
 def _damaged_nodes(cluster: Cluster, advertised: list[Advertised]) -> list[str]:
-    """What any of the brokers cannot read: one that has just started may know of more than the others."""
+    """Nodes that at least one broker cannot read. A broker that has just started may report more than the others."""
     found: dict[str, None] = {}
     for broker, seen in zip(cluster.brokers, advertised, strict=True):
         if seen.reachable:
-            with contextlib.suppress(OSError, ValueError):  # Another kind of broker, or one that wants TLS.
+            with contextlib.suppress(OSError, ValueError):  # Another kind of broker, or one that requires TLS.
                 found.update(dict.fromkeys(damaged_nodes(broker.host, broker.port)))
     return list(found)
 
 
 def _print_findings(
-    cluster: Cluster, advertised: list[Advertised], damaged: list[str], topics: int, round_trip_ms: float
+    cluster: Cluster,
+    advertised: list[Advertised],
+    health: Health,
+    damaged: list[str],
+    topics: int,
+    round_trip_ms: float,
 ) -> None:
     _tell(True, f"Cluster {cluster.id} answers in {round_trip_ms:.1f} ms; brokers: {len(advertised)}, topics: {topics}")
     for broker in advertised:
         can = "can" if broker.reachable else "cannot"
         _tell(broker.reachable, f"Broker {broker.broker} advertises {broker.address}, which {can} be reached from here")
+    for problem in health.problems:
+        _tell(False, problem)
+    if not health.problems:
+        _tell(True, f"Every partition has a leader and all its replicas in sync; partitions: {len(cluster.partitions)}")
     for line in damaged:
         _tell(False, f"Damaged node in the store: {line}")
 
@@ -120,11 +179,33 @@ def _fail_for_unreachable(advertised: list[Advertised]) -> None:
             )
 
 
+def _fail_for_health(health: Health) -> None:
+    if health.dead_brokers:
+        dead = ", ".join(map(str, sorted(health.dead_brokers)))
+        raise CommandError(f"Not running: broker {dead}. Start it again, or move its replicas to other brokers.")
+    if health.without_leader:
+        raise CommandError("Partitions without a leader cannot be read or written until a replica of them is back.")
+    if health.under_replicated:
+        raise CommandError(
+            "Under-replicated partitions are served, but a failure may lose them. Followers that are running catch up "
+            "by themselves; run `ottla doctor` again."
+        )
+
+
+def _count(partitions: Sequence[TopicPartition], one: str, many: str) -> str:
+    return f"1 partition {one}" if len(partitions) == 1 else f"{len(partitions)} partitions {many}"
+
+
+def _named(partitions: Sequence[TopicPartition]) -> str:
+    names = ", ".join(f"{partition.topic}-{partition.partition}" for partition in partitions[:SHOWN_PARTITIONS])
+    return names if len(partitions) <= SHOWN_PARTITIONS else f"{names} and {len(partitions) - SHOWN_PARTITIONS} more"
+
+
 def _fail_for_damage(damaged: list[str]) -> None:
     if damaged:
         raise CommandError(
             f"The brokers cannot read {len(damaged)} node(s) of their store: {'; '.join(damaged)}. "
-            "They go on with the last good values; write the correct data to these nodes, or delete them."
+            "They use the last good values; write the correct data to these nodes, or delete them."
         )
 
 

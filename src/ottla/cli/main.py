@@ -1,16 +1,19 @@
-"""The console script: sends `ottla serve` down a light path, everything else to the command tree."""
+"""The console script: runs `ottla serve` directly, and every other command through the command tree."""
 
 import os
 import signal
 import sys
 from types import FrameType
 
+COMPLETE_VARIABLE = "_OTTLA_COMPLETE"
+"""The completion script sets this environment variable when a shell asks for completions."""
+
 
 def main() -> int:
-    """Run one command and return its exit code: 0 fine, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run one command and return its exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["serve"]:
-        # A broker starts in a fraction of a second, so it does not wait for the libraries only the other commands use.
+        # The libraries of the other commands would delay the start of a broker.
         from ottla.cli.serve import run
 
         return run(arguments[1:])
@@ -20,6 +23,11 @@ def main() -> int:
 def _run_command(arguments: list[str]) -> int:
     from ottla.cli.app import app
 
+    if COMPLETE_VARIABLE in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]
+
+        completion_init()
+
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         app(arguments, prog_name="ottla")
@@ -28,18 +36,18 @@ def _run_command(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return _flush(130)
     except Exception as error:
-        print(f"This is a mistake in Ottla, please report it: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"This is a bug in Ottla, please report it: {type(error).__name__}: {error}", file=sys.stderr)
         return _flush(1)
     return _flush(0)
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    """A stop by `timeout` or a service manager ends a command as Ctrl-C does, with offsets committed."""
+    """SIGTERM ends a command as Ctrl-C does, with offsets committed."""
     raise KeyboardInterrupt
 
 
 def _flush(code: int) -> int:
-    """Write out what is buffered. A reader that has gone away (`| head`) is no failure, a full disk is one."""
+    """Write the buffered output. A reader that has ended (`| head`) is no failure; a full disk is one."""
     try:
         sys.stdout.flush()
     except OSError as error:

@@ -1,94 +1,112 @@
 """Where `ottla groups reset-offsets` moves a group to."""
 
+import csv
 import enum
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from pathlib import Path
 
 import typer
-from confluent_kafka.admin import OffsetSpec
 
-from ottla.cli.admin import EARLIEST, LATEST, Admin
+from ottla.cli.admin import Admin
 from ottla.cli.command_error import CommandError
+from ottla.cli.offset_range import Watermarks, resolve, watermarks
+from ottla.cli.position import EARLIEST, LATEST, Kind, Position, parse_datetime, parse_duration
 from ottla.model import TopicPartition
 
 
 class Move(enum.Enum):
-    EARLIEST = "--to-earliest"
-    LATEST = "--to-latest"
-    OFFSET = "--to-offset"
-    DATETIME = "--to-datetime"
-    SHIFT = "--shift-by"
+    POSITION = "position"
+    CURRENT = "current"
+    SHIFT = "shift"
+    FILE = "file"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     move: Move
-    value: int = 0
-    """An offset, a timestamp in milliseconds or a distance, as the move asks for."""
+    position: Position = EARLIEST
+    """For Move.POSITION."""
+    shift: int = 0
+    """For Move.SHIFT: the number of records, negative to go back."""
+    file: Path | None = None
+    """For Move.FILE."""
 
 
 def read_target(
-    to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
+    *,
+    to_earliest: bool,
+    to_latest: bool,
+    to_current: bool,
+    to_offset: int | None,
+    to_datetime: str | None,
+    by_duration: str | None,
+    shift_by: int | None,
+    from_file: Path | None,
 ) -> Target:
-    chosen: list[Target] = []
-    if to_earliest:
-        chosen.append(Target(Move.EARLIEST))
-    if to_latest:
-        chosen.append(Target(Move.LATEST))
-    if to_offset is not None:
-        chosen.append(Target(Move.OFFSET, to_offset))
-    if to_datetime is not None:
-        chosen.append(Target(Move.DATETIME, _milliseconds(to_datetime)))
-    if shift_by is not None:
-        chosen.append(Target(Move.SHIFT, shift_by))
+    """The one target that the options name. Anything but exactly one is wrong usage."""
+    targets = {
+        "--to-earliest": Target(Move.POSITION, EARLIEST) if to_earliest else None,
+        "--to-latest": Target(Move.POSITION, LATEST) if to_latest else None,
+        "--to-current": Target(Move.CURRENT) if to_current else None,
+        "--to-offset": None if to_offset is None else Target(Move.POSITION, Position(Kind.OFFSET, to_offset)),
+        "--to-datetime": None if to_datetime is None else Target(Move.POSITION, _moment(to_datetime)),
+        "--by-duration": None if by_duration is None else Target(Move.POSITION, _ago(by_duration)),
+        "--shift-by": None if shift_by is None else Target(Move.SHIFT, shift=shift_by),
+        "--from-file": None if from_file is None else Target(Move.FILE, file=from_file),
+    }
+    chosen = [target for target in targets.values() if target is not None]
     if len(chosen) != 1:
-        raise typer.BadParameter(f"say where to with exactly one of {', '.join(move.value for move in Move)}")
+        raise typer.BadParameter(f"give exactly one of {', '.join(targets)}")
     return chosen[0]
 
 
-def plan_reset(admin: Admin, group: str, topics: Sequence[str], target: Target) -> dict[TopicPartition, int]:
-    """The new offset of every chosen partition, kept between the oldest record and the end."""
-    partitions = chosen_partitions(admin, topics)
-    earliest, latest = admin.start_offsets(partitions, EARLIEST), admin.start_offsets(partitions, LATEST)
-    starts, ends = earliest(), latest()
-    wanted = _wanted(admin, group, partitions, target, starts, ends)
-    return {
-        partition: min(max(offset, starts[partition]), ends[partition])
-        for partition, offset in wanted.items()
-        if partition in starts and partition in ends
-    }
-
-
-def _wanted(
-    admin: Admin,
-    group: str,
-    partitions: list[TopicPartition],
-    target: Target,
-    starts: dict[TopicPartition, int],
-    ends: dict[TopicPartition, int],
+def plan_reset(
+    admin: Admin, group: str, topics: Sequence[str], target: Target, committed: dict[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    if target.move is Move.EARLIEST:
-        return starts
-    if target.move is Move.LATEST:
-        return ends
-    if target.move is Move.OFFSET:
-        return dict.fromkeys(partitions, target.value)
-    if target.move is Move.DATETIME:
-        found = admin.offsets(partitions, OffsetSpec.for_timestamp(target.value))
-        # -1 says that no record is that young, so the group waits for the next one.
-        return {partition: offset if offset >= 0 else ends[partition] for partition, offset in found.items()}
-    committed = admin.committed(group)
+    """The new offset of every chosen partition, between the oldest record and the end of the partition.
+
+    `topics`: names as `chosen_partitions` reads them; empty for every partition that the group has committed, or that
+    the file names.
+    """
+    listed = {} if target.file is None else read_offsets_file(target.file, group)
+    if topics:
+        partitions = chosen_partitions(admin, topics)
+    else:
+        partitions = _existing(admin, sorted(listed if target.move is Move.FILE else committed))
+    marks = watermarks(admin, partitions)
+    if target.move is Move.POSITION:
+        return resolve(admin, marks, target.position)
+    if target.move is Move.FILE:
+        return _within(marks, {partition: listed[partition] for partition in partitions if partition in listed})
     missing = [partition for partition in partitions if partition not in committed]
-    if missing:
+    if missing and target.move is Move.SHIFT:
         raise CommandError(
-            f"Group '{group}' has no offset for {missing[0]} to shift; use --to-earliest or --to-latest."
+            f"Group '{group}' has no committed offset for {missing[0]}; use --to-earliest or --to-latest for it."
         )
-    return {partition: committed[partition] + target.value for partition in partitions}
+    # As in Kafka's tool, --to-current puts a partition without a committed offset at its end.
+    base = {**{partition: marks.ends[partition] for partition in marks.partitions}, **committed}
+    return _within(marks, {partition: base[partition] + target.shift for partition in marks.partitions})
+
+
+def read_offsets_file(path: Path, group: str) -> dict[TopicPartition, int]:
+    """Kafka's CSV: `topic,partition,offset`, or `group,topic,partition,offset`, of which other groups are left out."""
+    offsets: dict[TopicPartition, int] = {}
+    with path.open(newline="", encoding="utf-8") as lines:
+        for number, fields in enumerate(csv.reader(lines, skipinitialspace=True), start=1):
+            if not any(fields):
+                continue
+            *owner, topic, partition, offset = fields if len(fields) in (3, 4) else ["", "", ""]
+            if not partition.strip().isdecimal() or not offset.strip().isdecimal():
+                raise CommandError(f"Line {number} of {path} is not of the form TOPIC,PARTITION,OFFSET.")
+            if not owner or owner == [group]:
+                offsets[TopicPartition(topic, int(partition))] = int(offset)
+    return offsets
 
 
 def chosen_partitions(admin: Admin, topics: Sequence[str]) -> list[TopicPartition]:
-    """Read `topic` and `topic:0,1`; a colon cannot be part of a topic's name."""
+    """Read `topic` and `topic:0,1`. A topic name cannot contain a colon."""
     chosen: list[TopicPartition] = []
     for text in topics:
         name, colon, numbers = text.partition(":")
@@ -102,18 +120,44 @@ def chosen_partitions(admin: Admin, topics: Sequence[str]) -> list[TopicPartitio
                 raise typer.BadParameter(f"{text!r} is not of the form TOPIC or TOPIC:0,1", param_hint="--topic")
             partition = TopicPartition(name, int(number))
             if partition not in existing:
-                raise CommandError(f"Topic '{name}' has no partition {number}; it has {len(existing)}, from 0 on.")
+                raise _no_partition(partition, len(existing))
             chosen.append(partition)
     return list(dict.fromkeys(chosen))
 
 
-def _milliseconds(text: str) -> int:
+def _existing(admin: Admin, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+    """The same partitions; one that does not exist is a CommandError."""
+    for topic in admin.describe_topics(list(dict.fromkeys(partition.topic for partition in partitions))):
+        existing = topic.topic_partitions()
+        for partition in partitions:
+            if partition.topic == topic.name and partition not in existing:
+                raise _no_partition(partition, len(existing))
+    return list(partitions)
+
+
+def _no_partition(partition: TopicPartition, count: int) -> CommandError:
+    return CommandError(
+        f"Topic '{partition.topic}' has no partition {partition.partition}; it has {count}, numbered from 0."
+    )
+
+
+def _within(marks: Watermarks, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    return {
+        partition: min(max(offset, marks.starts[partition]), marks.ends[partition])
+        for partition, offset in offsets.items()
+        if partition in marks.starts and partition in marks.ends
+    }
+
+
+def _moment(text: str) -> Position:
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is not a date and time such as 2026-01-31T13:00:00", param_hint="--to-datetime"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
+        return Position(Kind.TIME, parse_datetime(text))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--to-datetime") from error
+
+
+def _ago(text: str) -> Position:
+    try:
+        return Position(Kind.TIME, int((time.time() - parse_duration(text)) * 1000))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--by-duration") from error

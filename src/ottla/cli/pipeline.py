@@ -20,14 +20,12 @@ TargetName = Annotated[
     str,
     typer.Argument(
         metavar="FILE[:NAME]",
-        help="A Python file, or a pipeline that is built in; one of its pipelines.",
+        help="A Python file or a built-in pipeline; with :NAME, one pipeline of it.",
         show_default=False,
     ),
 ]
 BuiltIn = Annotated[str, typer.Argument(metavar="BUILTIN", help="See `ottla pipeline list`.", show_default=False)]
-Directory = Annotated[
-    Path, typer.Option("--dir", metavar="DIR", help="What relative paths start from, checkpoints included.")
-]
+Directory = Annotated[Path, typer.Option("--dir", metavar="DIR", help="Directory for relative paths and checkpoints.")]
 Parameters = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Parameter of the file; may be repeated.")
 ]
@@ -36,7 +34,7 @@ HERE = Path()
 
 @contextlib.contextmanager
 def sentences() -> Iterator[None]:
-    """What goes wrong with a pipeline is said as in every other command."""
+    """Turn a PipelineError into the one-sentence error of a command."""
     try:
         yield
     except PipelineError as error:
@@ -46,13 +44,13 @@ def sentences() -> Iterator[None]:
 @app.command()
 def run(
     target: TargetName,
-    master: Annotated[str, typer.Option("--master", metavar="URL", help="Where Spark runs.")] = "local[*]",
-    once: Annotated[bool, typer.Option("--once", help="Work off what is there now, then end.")] = False,
+    master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark master URL.")] = "local[*]",
+    once: Annotated[bool, typer.Option("--once", help="Process the records that exist now, then stop.")] = False,
     trigger: Annotated[
-        str, typer.Option("--trigger", metavar="INTERVAL", help="How often a batch begins, such as '10 seconds'.")
+        str, typer.Option("--trigger", metavar="INTERVAL", help="Time between batches, such as '10 seconds'.")
     ] = "1 second",
     seconds: Annotated[
-        float | None, typer.Option("--seconds", metavar="N", min=0, help="Stop after so long.", show_default=False)
+        float | None, typer.Option("--seconds", metavar="N", min=0, help="Stop after N seconds.", show_default=False)
     ] = None,
     directory: Directory = HERE,
     conf: Annotated[
@@ -61,7 +59,7 @@ def run(
     parameters: Parameters = None,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Run the pipelines of a file until Ctrl-C. The next run goes on where this one stopped.
+    """Run the pipelines of a file until Ctrl-C. The next run continues where this one stopped.
 
     \b
     Examples:
@@ -91,7 +89,7 @@ def list_pipelines(
     parameters: Parameters = None,
     json: Json = False,
 ) -> None:
-    """List the pipelines of a file, or without one those that are built in.
+    """List the pipelines of a file. Without a file, list the built-in pipelines.
 
     \b
     Examples:
@@ -119,7 +117,7 @@ def list_pipelines(
 def describe(
     target: TargetName, directory: Directory = HERE, parameters: Parameters = None, json: Json = False
 ) -> None:
-    """Show what pipelines read, what they write, and where they keep how far they got.
+    """Show the sources, the sinks and the checkpoints of pipelines.
 
     \b
     Example:
@@ -143,17 +141,17 @@ def describe(
 def generate(
     name: BuiltIn,
     records: Annotated[
-        int | None, typer.Option("--records", metavar="N", min=1, help="Send so many.", show_default=False)
+        int | None, typer.Option("--records", metavar="N", min=1, help="Stop after N records.", show_default=False)
     ] = None,
     rate: Annotated[
         float | None, typer.Option("--rate", metavar="N", min=0.1, help="Records per second.", show_default="no limit")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option("--seconds", metavar="N", min=0, help="Stop after so long.", show_default=False)
+        float | None, typer.Option("--seconds", metavar="N", min=0, help="Stop after N seconds.", show_default=False)
     ] = None,
     start: Annotated[
         datetime | None,
-        typer.Option("--start", metavar="WHEN", help="When the events begin, UTC.", show_default="today"),
+        typer.Option("--start", metavar="WHEN", help="Time of the first event, UTC.", show_default="today"),
     ] = None,
     garbage: Annotated[
         float, typer.Option("--garbage", metavar="SHARE", min=0, max=1, help="Share of values that do not parse.")
@@ -162,7 +160,7 @@ def generate(
     parameters: Parameters = None,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Write traffic for a pipeline that is built in. Its events have times of their own, one after the other.
+    """Write test events for a built-in pipeline. The times of the events increase from --start on.
 
     \b
     Examples:
@@ -185,13 +183,13 @@ def generate(
 def report(
     name: BuiltIn,
     output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Where to write it.", show_default="BUILTIN.html")
+        Path | None, typer.Option("--output", metavar="FILE", help="File to write.", show_default="BUILTIN.html")
     ] = None,
     directory: Directory = HERE,
     parameters: Parameters = None,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
 ) -> None:
-    """Write the result of a pipeline that is built in as one HTML page with plots.
+    """Write the results of a built-in pipeline as one HTML page with plots.
 
     \b
     Example:
@@ -212,13 +210,13 @@ def report(
 @app.command()
 def demo(
     seconds: Annotated[
-        float, typer.Option("--seconds", metavar="N", min=5, help="How long it runs, once all is at work.")
+        float, typer.Option("--seconds", metavar="N", min=5, help="Seconds to run after the start.")
     ] = 60.0,
     directory: Annotated[
-        Path, typer.Option("--dir", metavar="DIR", help="Where everything is kept; an earlier demo there is deleted.")
+        Path, typer.Option("--dir", metavar="DIR", help="Directory of the demo; an earlier demo in it is deleted.")
     ] = Path("ottla-demo"),
 ) -> None:
-    """See it all at work: a broker, traffic, the activity pipelines and, at the end, a report to look at.
+    """Run a demonstration: a broker, test events, the activity pipelines and, at the end, a report.
 
     \b
     Example:
@@ -242,7 +240,7 @@ def status(
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
     json: Json = False,
 ) -> None:
-    """Show whether pipelines run, how far they are behind, and how the last run ended. Starts no Spark.
+    """Show the state, the lag and the end of the last run of pipelines. Does not start Spark.
 
     \b
     Example:

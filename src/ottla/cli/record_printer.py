@@ -1,11 +1,12 @@
-"""How `ottla consume` prints a record: Kafka's console format, or one JSON object per line."""
+"""How `ottla consume` prints a record: Kafka's console format, a template, or one JSON object per line."""
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ottla.cli.output import on_terminal
+from ottla.cli.record_format import parse_format
 from ottla.cli.record_text import json_field, show
 
 SWITCHES = ("print.key", "print.value", "print.timestamp", "print.partition", "print.offset", "print.headers")
@@ -15,18 +16,23 @@ TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
 
 
 class RecordPrinter:
-    """Writes records to standard output and counts them. It does not flush: the caller knows when nothing follows."""
+    """Writes records to standard output and counts them. The caller flushes when no record follows."""
 
-    def __init__(self, as_json: bool, switches: Mapping[str, bool], properties: Mapping[str, str]) -> None:
+    def __init__(
+        self, as_json: bool, switches: Mapping[str, bool], properties: Mapping[str, str], template: str | None = None
+    ) -> None:
         self.count = 0
         chosen = {name: properties[name] == "true" for name in SWITCHES if name in properties}
         self._on = {"print.value": True, **switches, **chosen}
         self._separator = properties.get("key.separator", "\t")
-        self._format = self._json if as_json else self._line
         self._escape_controls = on_terminal()
+        text = self._json if as_json else self._line
+        self._format: Callable[[Any], bytes] = lambda message: text(message).encode() + b"\n"
+        if template is not None:
+            self._format = parse_format(template, self._escape_controls)
 
     def print(self, message: Any) -> None:
-        sys.stdout.buffer.write(self._format(message).encode() + b"\n")
+        sys.stdout.buffer.write(self._format(message))
         self.count += 1
 
     def _line(self, message: Any) -> str:

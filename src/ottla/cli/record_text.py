@@ -1,4 +1,4 @@
-"""Records as people type and read them: lines with keys and headers, or one JSON object per record."""
+"""The text form of records: lines with keys and headers, or one JSON object per record."""
 
 import base64
 import binascii
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.cli.command_error import CommandError
+from ottla.cli.position import parse_datetime
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -18,10 +19,17 @@ class NewRecord:
     value: bytes | None
     headers: Headers = field(default_factory=list)
     partition: int | None = None
+    timestamp: int | None = None
+    """Milliseconds since 1970; the client takes the current time if it is None."""
 
 
-def parse_lines(lines: Iterable[bytes], key_separator: bytes | None, null_marker: bytes | None) -> Iterator[NewRecord]:
-    """One record per line: `value`, or `key<separator>value` when there is a separator."""
+def parse_lines(
+    lines: Iterable[bytes], key_separator: bytes | None, null_marker: bytes | None, source: str = ""
+) -> Iterator[NewRecord]:
+    """One record per line: `value`, or `key<separator>value` when there is a separator.
+
+    Errors name the line, followed by `source`, such as ` of users.txt`.
+    """
     for number, line in enumerate(lines, start=1):
         text = line.removesuffix(b"\n").removesuffix(b"\r")
         key: bytes | None = None
@@ -30,18 +38,18 @@ def parse_lines(lines: Iterable[bytes], key_separator: bytes | None, null_marker
             key, separator, value = text.partition(key_separator)
             if not separator:
                 shown = key_separator.decode(errors="backslashreplace")
-                raise CommandError(f"Line {number} has no key separator {shown!r}; earlier lines were sent.")
+                raise CommandError(f"Line {number}{source} has no key separator {shown!r}; earlier lines were sent.")
         if null_marker is not None:
             key = None if key == null_marker else key
             value = None if value == null_marker else value
         yield NewRecord(key, value)
 
 
-def parse_json_lines(lines: Iterable[bytes]) -> Iterator[NewRecord]:
-    """One JSON object per line with `value` and, as wanted, `key`, `headers` and `partition`.
+def parse_json_lines(lines: Iterable[bytes], source: str = "") -> Iterator[NewRecord]:
+    """One JSON object per line with `value` and optionally `key`, `headers`, `partition` and `timestamp`.
 
-    It takes what `ottla consume --json` prints. Bytes that are not text come as `value_base64`; a value that is a JSON
-    object, array, number or boolean is sent as its JSON text.
+    The lines that `ottla consume --json` prints are accepted. `value_base64` holds bytes that are not UTF-8. A value
+    that is a JSON object, array, number or boolean is sent as its JSON text.
     """
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -50,7 +58,7 @@ def parse_json_lines(lines: Iterable[bytes]) -> Iterator[NewRecord]:
             yield _record(json.loads(line))
         except (ValueError, TypeError) as error:
             reason = "it is not JSON" if isinstance(error, json.JSONDecodeError) else str(error)
-            raise CommandError(f"Line {number} is not a record: {reason}; earlier lines were sent.") from error
+            raise CommandError(f"Line {number}{source} is not a record: {reason}; earlier lines were sent.") from error
 
 
 def _record(document: object) -> NewRecord:
@@ -61,7 +69,24 @@ def _record(document: object) -> NewRecord:
     partition = document.get("partition")
     if partition is not None and (not isinstance(partition, int) or isinstance(partition, bool) or partition < 0):
         raise ValueError("partition must be a whole number")
-    return NewRecord(_bytes(document, "key"), _bytes(document, "value"), _headers(document.get("headers")), partition)
+    return NewRecord(
+        _bytes(document, "key"),
+        _bytes(document, "value"),
+        _headers(document.get("headers")),
+        partition,
+        _timestamp(document.get("timestamp")),
+    )
+
+
+def _timestamp(value: object) -> int | None:
+    """Milliseconds, or an ISO 8601 date and time. Records in formats before Kafka 0.10 have -1, which is none."""
+    if value is None or value == -1:
+        return None
+    if isinstance(value, str):
+        return parse_datetime(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError("timestamp must be milliseconds since 1970, or a date and time")
+    return value
 
 
 def _headers(document: object) -> Headers:
@@ -92,7 +117,7 @@ def _encode(value: object) -> bytes | None:
 
 
 def show(data: bytes | None, *, escape_controls: bool) -> str:
-    """Bytes as text: what is not UTF-8 as \\xNN, and for a terminal also the control characters that would move it."""
+    """Bytes as text. Bytes that are not UTF-8 become \\xNN; with `escape_controls` control characters do too."""
     if data is None:
         return "null"
     text = data.decode(errors="backslashreplace")
@@ -106,7 +131,7 @@ def _escaped(char: str) -> str:
 
 
 def json_field(name: str, data: bytes | None) -> dict[str, str | None]:
-    """A key or value for JSON: as text where it is UTF-8, as base64 under a name that says so where it is not."""
+    """A key or value for JSON: text if it is UTF-8, otherwise base64 under the name `<name>_base64`."""
     if data is None:
         return {name: None}
     try:

@@ -1,4 +1,4 @@
-"""`ottla sql`: a question to topics."""
+"""`ottla sql`: queries topics with Spark SQL."""
 
 import contextlib
 import os
@@ -16,18 +16,18 @@ app = single()
 @app.command()
 def sql(
     query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="Spark SQL; topics are its tables.", show_default=False)
+        str, typer.Argument(metavar="QUERY", help="Spark SQL query; every topic is a table.", show_default=False)
     ],
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most so many rows.")] = 100,
-    master: Annotated[str, typer.Option("--master", metavar="URL", help="Where Spark runs.")] = "local[*]",
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Show at most N rows.")] = 100,
+    master: Annotated[str, typer.Option("--master", metavar="URL", help="Spark master URL.")] = "local[*]",
     conf: Annotated[
         list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="Setting of Spark; may be repeated.")
     ] = None,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
     json: Json = False,
 ) -> None:
-    """Ask topics a question. A table has key, value, topic, partition, offset and timestamp, and the fields of values
-    that are JSON objects. Names with dots or dashes are written in backquotes.
+    """Query topics with SQL. A table has the columns key, value, topic, partition, offset and timestamp, and one column
+    for each field if values are JSON objects. Put names with dots or dashes in backquotes.
 
     With --json each row is one JSON object on a line of its own.
 
@@ -57,7 +57,7 @@ def _answer(query: str, limit: int, master: str, conf: dict[str, str], bootstrap
         with view.waiting("Reading"):
             columns, rows, more = answer_rows(run_query(spark, query, topics, bootstrap_server), limit, json)
     finally:
-        # After Ctrl-C in the middle of a call the connection to Spark is of no use any more.
+        # Ctrl-C during a call breaks the connection to Spark, and then stop() fails too.
         with contextlib.suppress(Exception):
             spark.stop()
     if json:
@@ -65,4 +65,4 @@ def _answer(query: str, limit: int, master: str, conf: dict[str, str], bootstrap
     else:
         print_table(columns, rows)
     if more:
-        note(f"There are more rows than {limit}; pass --limit to see them.")
+        note(f"There are more than {limit} rows; a larger --limit shows them.")

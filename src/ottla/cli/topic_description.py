@@ -1,4 +1,4 @@
-"""What `ottla topics describe` shows of one topic, as JSON, as Kafka's own text, and as a table."""
+"""The description of a topic: as a table, as Kafka's own text, and as JSON."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from ottla.cli.admin import EARLIEST, LATEST, Admin, Partition, Topic
-from ottla.cli.output import print_table, styled
+from ottla.cli.output import human_bytes, note, print_table, styled
 from ottla.model import TopicPartition
 
 
@@ -39,7 +39,7 @@ class TopicDescription:
         }
 
     def print_as_kafka(self) -> None:
-        """The lines scripts already parse, with offsets and size at the end of each."""
+        """The lines of Kafka's `kafka-topics.sh --describe`, with offsets and size at the end of each."""
         print(self._heading("\t"))
         for partition in self.topic.partitions:
             fields = {
@@ -55,7 +55,9 @@ class TopicDescription:
             print("", *(f"{name}: {value}" for name, value in fields.items()), sep="\t")
 
     def print_for_person(self) -> None:
-        print(styled(self._heading("  "), typer.colors.CYAN))
+        print(styled(self._summary(), typer.colors.CYAN))
+        for name, value in self.overrides.items():
+            print(f"  {name}={value}")
         rows = [
             (
                 partition.number,
@@ -64,11 +66,55 @@ class TopicDescription:
                 _joined(partition.isr),
                 self.earliest.get(self._key(partition)),
                 self.latest.get(self._key(partition)),
-                self.sizes.get(self._key(partition)),
+                self._records(partition),
+                _size(self.sizes.get(self._key(partition))),
             )
             for partition in self.topic.partitions
         ]
-        print_table(["PARTITION", "LEADER", "REPLICAS", "ISR", "EARLIEST", "LATEST", "SIZE"], rows)
+        print_table(["PARTITION", "LEADER", "REPLICAS", "ISR", "EARLIEST", "LATEST", "RECORDS", "SIZE"], rows)
+        if self.without_leader:
+            note(f"{_count(self.without_leader, 'partition')} of {self.topic.name} without a leader.")
+        if self.under_replicated:
+            note(f"{_count(self.under_replicated, 'partition')} of {self.topic.name} under-replicated.")
+
+    @property
+    def records(self) -> int:
+        """Offsets between the oldest record and the end. Compaction and transactions leave offsets without a record."""
+        return sum(self._records(partition) or 0 for partition in self.topic.partitions)
+
+    @property
+    def end(self) -> int:
+        """Sum of the end offsets."""
+        return sum(self.latest.get(self._key(partition), 0) for partition in self.topic.partitions)
+
+    @property
+    def size(self) -> int | None:
+        """Bytes on the disks of the leaders, or None if no leader tells."""
+        known = [self.sizes[key] for key in self.topic.topic_partitions() if key in self.sizes]
+        return sum(known) if known else None
+
+    @property
+    def under_replicated(self) -> int:
+        return sum(len(partition.isr) < len(partition.replicas) for partition in self.topic.partitions)
+
+    @property
+    def without_leader(self) -> int:
+        return sum(partition.leader is None for partition in self.topic.partitions)
+
+    def _records(self, partition: Partition) -> int | None:
+        key = self._key(partition)
+        return self.latest[key] - self.earliest[key] if key in self.latest and key in self.earliest else None
+
+    def _summary(self) -> str:
+        replicas = len(self.topic.partitions[0].replicas) if self.topic.partitions else 0
+        parts = [
+            _count(len(self.topic.partitions), "partition"),
+            f"{_count(replicas, 'replica')} each",
+            _count(self.records, "record"),
+        ]
+        if self.size is not None:
+            parts.append(human_bytes(self.size))
+        return f"{self.topic.name}: {', '.join(parts)} (id {self.topic.id})"
 
     def _heading(self, separator: str) -> str:
         configs = ",".join(f"{name}={value}" for name, value in self.overrides.items())
@@ -86,7 +132,7 @@ class TopicDescription:
 
 
 def describe_topics(admin: Admin, names: list[str]) -> list[TopicDescription]:
-    """Everything about these topics; after the first answer all other questions travel together."""
+    """Describe these topics. All requests after the first are sent together."""
     topics = admin.describe_topics(names)
     partitions = [partition for topic in topics for partition in topic.topic_partitions()]
     earliest = admin.start_offsets(partitions, EARLIEST)
@@ -104,6 +150,14 @@ def describe_topics(admin: Admin, names: list[str]) -> list[TopicDescription]:
         )
         for topic in topics
     ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _size(size: int | None) -> str | None:
+    return None if size is None else human_bytes(size)
 
 
 def _joined(nodes: list[int]) -> str:

@@ -145,6 +145,24 @@ def require_jars(directory: Path | None, environment: Mapping[str, str] = os.env
     )
 
 
+def missing_parts(jars: Path | None, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """What a cluster on ZooKeeper lacks here, each with the way to get it."""
+    missing = []
+    if importlib.util.find_spec("kazoo") is None:
+        missing.append('the client library kazoo (`pip install "kazoo<2.12"`)')
+    try:
+        find_java(environment)
+    except NoJava as error:
+        missing.append(f"Java {OLDEST_JAVA} or newer, but {error} ({HOW_TO_GET_JAVA})")
+    try:
+        require_jars(jars, environment)
+    except CommandError:
+        if jars or environment.get("ZOOKEEPER_JARS"):
+            raise
+        missing.append("ZooKeeper's jars (`pip install pyspark`, which carries them, or --jars)")
+    return missing
+
+
 def _serving_version(port: int) -> str | None:
     """What the server says about itself; None while it does not serve yet."""
     try:
