@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import ErrorCode
-from ottla.model import READ_COMMITTED, Producer, TopicId
+from ottla.model import READ_COMMITTED, LeaderEpoch, Producer, TopicId
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.control import MARKER_SIZE, EndTransactionMarker
 from ottla.replication.partition import Admission
@@ -196,7 +196,7 @@ async def test_a_consumer_whose_history_differs_is_told_where(tmp_path: Path) ->
     async with running(tmp_path) as world:
         consumer = await new_consumer(world, 12)
         append(world, 0, 10)
-        world.broker.replicas.leader_of("topic", 0).lead(1)
+        world.broker.replicas.leader_of("topic", 0).lead(LeaderEpoch(1))
         append(world, 0, 10)
         for offset, last_epoch, diverging, error in (
             (2, 0, (0, 1), ErrorCode.NONE),

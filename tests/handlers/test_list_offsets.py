@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.model import LeaderEpoch
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.format import MAX_TIMESTAMP_AT, Codec
 from ottla.wire.api.list_offsets import (
@@ -136,7 +137,7 @@ async def test_the_leader_changes_while_a_batch_is_searched(tmp_path: Path) -> N
         client.request(asking(("clicks", 0, TIME)), VERSION)
         await settle()
         partition = world.broker.replicas.leader_of("clicks", 0)
-        partition.follow(1)
+        partition.follow(LeaderEpoch(1))
         partition.truncate_to(0)
         await threads.finish_all()
         [answer] = client.reply(0, ListOffsetsResponse, VERSION).topics[0].partitions

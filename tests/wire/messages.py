@@ -1,4 +1,4 @@
-"""Every message Ottla knows, and random instances of them drawn from their schemas."""
+"""All messages of Ottla, and random instances of them drawn from their schemas."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -30,12 +30,12 @@ MESSAGE_VERSIONS: list[tuple[type[Message], int]] = [
 
 
 def message_id(value: object) -> str:
-    """How parametrized tests name a message or a version."""
+    """The name of a message or a version in parametrized tests."""
     return value.__name__ if isinstance(value, type) else f"v{value}"
 
 
 def structs_of(cls: type[Struct]) -> Iterator[type[Struct]]:
-    """A struct and all those nested in it."""
+    """A struct and all structs nested in it."""
     yield cls
     for field in cls.__fields__:
         element = field.type.element if isinstance(field.type, Array) else field.type
@@ -55,7 +55,7 @@ _TEXT = st.text(max_size=3) | st.sampled_from(["clicks", "é" * 70])
 _BLOB = st.binary(max_size=4) | st.just(bytes(200))
 
 Overrides = tuple[tuple[str, st.SearchStrategy[Any]], ...]
-"""Strategies for fields of certain names, where a test cannot take any value."""
+"""Strategies for fields of certain names, for tests that cannot use every value."""
 
 
 @cache

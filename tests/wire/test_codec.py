@@ -1,4 +1,4 @@
-"""The compiled codec against its slow twin: same bytes, same messages, same refusals."""
+"""The compiled codec against the reference codec: same bytes, same messages, same errors."""
 
 import random
 import tracemalloc
@@ -78,7 +78,7 @@ def test_tuples_have_the_same_bytes_as_objects(cls: type[Message], version: int)
     check()
 
 
-def test_the_beginning_of_the_last_message_is_not_decoded_again() -> None:
+def test_what_the_last_message_had_in_common_is_not_decoded_again() -> None:
     def request(topic: str, *indexes: int) -> memoryview:
         data = [PartitionProduceData(index=index, records=b"r" * (100 * index)) for index in indexes]
         topics = [TopicProduceData(name=topic, partition_data=data)] * len(indexes)
@@ -89,8 +89,8 @@ def test_the_beginning_of_the_last_message_is_not_decoded_again() -> None:
     for buffer in [it for request in requests for it in (request, request)]:
         expected = reference.decode(ProduceRequest, buffer, 9)[0]
         assert decode_tuples(ProduceRequest, buffer, 9, memo=memo)[0] == as_tuples(expected)
-    known, values, end, _ = memo
-    assert known == requests[-2][: len(known)]
+    known, size, values, end, _ = memo
+    assert known == requests[-2][:size]
     assert values[3] == "b"
     assert end == b"\0\0"
 
@@ -103,7 +103,7 @@ def outcome(decode: Any, cls: type[Message], buffer: bytes | memoryview, version
 
 
 def mutations(valid: bytes, seed: int) -> list[bytes]:
-    """Prefixes, and copies with a few bytes overwritten, mostly by values that matter in lengths and counts."""
+    """Prefixes, and copies with a few bytes overwritten, mostly by typical lengths and counts."""
     source = random.Random(seed)
     mutated = [valid[:length] for length in source.sample(range(len(valid)), min(len(valid), 8))]
     for _ in range(12):
@@ -154,15 +154,15 @@ def test_a_huge_count_allocates_nothing(version: int) -> None:
     [
         (HeartbeatRequest, 0, "", "too early"),
         (HeartbeatRequest, 0, "ffff", "group_id is null"),
-        (HeartbeatRequest, 0, "fffe", "-2 is neither"),
+        (HeartbeatRequest, 0, "fffe", "-2 is invalid"),
         (HeartbeatRequest, 0, "0001 ff", "UTF-8"),
         (HeartbeatRequest, 0, "7fff 61", "too early"),
         (HeartbeatRequest, 4, "00", "group_id is null"),
         (HeartbeatRequest, 4, "ffffffffff01", "varint"),
         (HeartbeatRequest, 4, "818002" + "61" * 32_768, "longer than 32767"),
-        (HeartbeatRequest, 3, "0000 00000000 0000 fffe", "-2 is neither"),
+        (HeartbeatRequest, 3, "0000 00000000 0000 fffe", "-2 is invalid"),
         (MetadataRequest, 0, "ffffffff", "topics is null"),
-        (MetadataRequest, 1, "fffffffe", "-2 is neither"),
+        (MetadataRequest, 1, "fffffffe", "-2 is invalid"),
         (FetchRequest, 4, "", "too early"),
         (HeartbeatRequest, 9, "", "versions 0 to 4, not 9"),
     ],
@@ -244,7 +244,7 @@ def test_file_slices_stay_what_they_are(version: int) -> None:
 
 @pytest.mark.parametrize("decoder", [codec.decode, reference.decode])
 def test_a_message_of_countless_small_parts_is_refused(decoder: Any) -> None:
-    """Three bytes for an empty topic would become hundreds in memory, in a frame of up to 100 MB."""
+    """Three bytes for an empty topic would take hundreds in memory, in a frame of up to 100 MB."""
     topics = MAX_REQUEST_ELEMENTS + 1
     body = b"\0" + b"\0\1" + bytes(4) + write_varint(topics + 1) + b"\1\1\0" * topics + b"\0"
     with pytest.raises(DecodeError, match="elements"):
@@ -253,7 +253,7 @@ def test_a_message_of_countless_small_parts_is_refused(decoder: Any) -> None:
 
 @pytest.mark.parametrize("decoder", [codec.decode, reference.decode])
 def test_integers_count_as_elements_of_a_request(decoder: Any) -> None:
-    """Each one may ask for an answer of its own: four bytes that become a list of producers."""
+    """Each element may need its own part of the reply: four bytes may become a list of producers."""
 
     def request(partitions: int) -> bytes:
         topics = [TopicRequest(name=name, partition_indexes=[0] * partitions) for name in "ab"]
@@ -267,7 +267,7 @@ def test_integers_count_as_elements_of_a_request(decoder: Any) -> None:
 
 @pytest.mark.parametrize("decoder", [codec.decode, reference.decode])
 def test_integers_count_less_in_a_response(decoder: Any) -> None:
-    """The metadata of a large cluster has ten integers for each partition."""
+    """The metadata of a large cluster has ten integers per partition."""
 
     def response(replicas: int) -> bytes:
         partition = MetadataResponsePartition(replica_nodes=[0] * replicas)

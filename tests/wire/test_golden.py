@@ -1,4 +1,4 @@
-"""Messages worked out by hand, byte by byte, so that two codecs cannot be wrong together."""
+"""Messages encoded by hand, byte by byte, so that a mistake in both codecs is found."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""Against kio, an implementation of the protocol that Ottla did not write, for every message and version.
+"""Ottla's codec against kio, an independent implementation of the protocol, for every message and version.
 
-kio names durations without their unit, and gives times, durations, ids and error codes Python types of their own.
+kio names durations without their unit, and has its own Python types for times, durations, ids and error codes.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ ABSENT_FROM_KIO = {
     "TransactionLogKey",
     "TransactionLogValue",
 }
-"""The coordinators' records, which are not part of the client protocol. Every other version is in kio."""
+"""The coordinators' records, which are not part of the client protocol. kio has all other messages."""
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MILLISECOND = datetime.timedelta(milliseconds=1)
@@ -47,7 +47,7 @@ representable = (
     ("transaction_start_time_ms", st.integers(0, 2**42)),
     ("retention_time_ms", st.integers(-(2**40), 2**40)),
 )
-"""kio knows only defined error codes, and times that a datetime can hold."""
+"""kio accepts only defined error codes, and times that a datetime can represent."""
 
 
 @cache
@@ -62,7 +62,7 @@ def snake_case(name: str) -> str:
 
 
 def to_kio(struct: Struct, kio_type: Any, version: int) -> Any:
-    """The same message as kio's class, whose fields are those of the version, in the same order."""
+    """The same message as an instance of kio's class, which has the fields of the version in the same order."""
     present = [field for field in struct.__fields__ if field.in_version(version)]
     theirs = dataclasses.fields(kio_type)
     assert [field.name.removesuffix("_ms") for field in present] == [field.name for field in theirs]
@@ -147,7 +147,7 @@ def test_versions_are_kios() -> None:
         folder = Path(kio.schema.__path__[0]) / snake_case(api.name)
         versions = sorted(int(path.name[1:]) for path in folder.glob("v*"))
         if api is INIT_PRODUCER_ID:
-            versions.remove(6)  # Kafka 4.3 marks it unstable and does not offer it.
+            versions.remove(6)  # Kafka 4.3 marks this version as unstable and does not offer it.
         assert versions == list(range(api.min_version, api.max_version + 1)), api.name
         for version in versions:
             assert api.is_flexible(version) == kio_class(api.request, version).__flexible__

@@ -44,7 +44,7 @@ def test_null_is_minus_one_or_compact_zero() -> None:
 
 
 def test_lengths_below_minus_one_are_refused() -> None:
-    with pytest.raises(DecodeError, match="-2 is neither"):
+    with pytest.raises(DecodeError, match="-2 is invalid"):
         read_length("h", memoryview(b"\xff\xfe"), 0)
 
 

@@ -80,7 +80,7 @@ def test_annotations_say_what_the_schema_says(message: type[Struct]) -> None:
         hints = typing.get_type_hints(cls)
         for field in cls.__fields__:
             if field.type == Blob(zero_copy=True):
-                continue  # Record batches take many shapes: a view that was received, bytes, a slice of a file.
+                continue  # Record batches can be a received view, bytes, or a slice of a file.
             hint = bytes if hints[field.name] is TopicId else hints[field.name]
             assert hint == annotation_of(field), f"{cls.__name__}.{field.name}"
 

@@ -1,1 +1,1 @@
-"""One small file per API: translate the request, make one call to a lower layer, translate the result back."""
+"""One small file per API. A handler translates the request, calls a lower layer, and translates the result."""

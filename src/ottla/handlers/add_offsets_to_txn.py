@@ -1,6 +1,6 @@
-"""AddOffsetsToTxn (25), versions 0-4: a transaction will commit offsets of a group.
+"""AddOffsetsToTxn (25), versions 0-4: announces that a transaction will commit offsets of a group.
 
-To the coordinator that is one more partition: the one of `__consumer_offsets` that has the group.
+The coordinator adds one partition to the transaction: the partition of `__consumer_offsets` that stores the group.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker
     from ottla.handlers.exchange import Exchange
 
-_KNOWS_FENCED = 2
+_FENCED_SINCE = 2
 
 
 async def handle(broker: Broker, exchange: Exchange, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
     error = await _add(broker, request)
     return AddOffsetsToTxnResponse(
-        error_code=error if exchange.api_version >= _KNOWS_FENCED else for_older_client(error)
+        error_code=error if exchange.api_version >= _FENCED_SINCE else for_older_client(error)
     )
 
 

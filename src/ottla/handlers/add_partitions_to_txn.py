@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn (24), versions 0-5: which partitions a transaction writes to.
+"""AddPartitionsToTxn (24), versions 0-5: adds partitions to a transaction.
 
-Clients name them up to version 3. Versions 4 and 5 are for brokers: several transactions at once, to add partitions on
-behalf of clients of transaction protocol 2, or only to ask whether they were added (KIP-890).
+Clients send versions up to 3. Brokers send versions 4 and 5, for several transactions at once: they add partitions for
+clients of transaction protocol 2, or only verify that the partitions were added (KIP-890).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker
     from ottla.handlers.exchange import Exchange
 
-_KNOWS_FENCED = 2
-_FROM_BROKERS = 4
+_FENCED_SINCE = 2
+_FROM_BROKERS_SINCE = 4
 
 
 async def handle(broker: Broker, exchange: Exchange, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-    if exchange.api_version < _FROM_BROKERS:
+    if exchange.api_version < _FROM_BROKERS_SINCE:
         transaction = AddPartitionsToTxnTransaction(
             transactional_id=request.v3_and_below_transactional_id,
             producer_id=request.v3_and_below_producer_id,
@@ -55,19 +55,19 @@ async def _add(
     broker: Broker, exchange: Exchange, transaction: AddPartitionsToTxnTransaction
 ) -> list[AddPartitionsToTxnTopicResult]:
     partitions = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    errors: Sequence[ErrorCode] = _unfit(broker, exchange, partitions)
+    errors: Sequence[ErrorCode] = _check_partitions(broker, exchange, partitions)
     if not any(errors):
         errors = await _ask(broker, exchange, transaction, partitions)
-        if exchange.api_version < _KNOWS_FENCED:
+        if exchange.api_version < _FENCED_SINCE:
             errors = [for_older_client(error) for error in errors]
     return _results(transaction.topics, errors)
 
 
-def _unfit(broker: Broker, exchange: Exchange, partitions: Sequence[TopicPartition]) -> list[ErrorCode]:
-    """A transaction gets all of the partitions or none."""
+def _check_partitions(broker: Broker, exchange: Exchange, partitions: Sequence[TopicPartition]) -> list[ErrorCode]:
+    """The error of each partition. If one of them is invalid, the transaction gets none of the partitions."""
     errors = []
     for topic, index in partitions:
-        if exchange.api_version < _FROM_BROKERS and topic in INTERNAL_TOPICS:
+        if exchange.api_version < _FROM_BROKERS_SINCE and topic in INTERNAL_TOPICS:
             errors.append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         elif broker.metadata.image.partition(topic, index) is None:
             errors.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -88,7 +88,7 @@ async def _ask(
         transaction.transactional_id,
         Producer(transaction.producer_id, transaction.producer_epoch),
         partitions,
-        PROTOCOL_2 if exchange.api_version >= _FROM_BROKERS else PROTOCOL_1,
+        PROTOCOL_2 if exchange.api_version >= _FROM_BROKERS_SINCE else PROTOCOL_1,
     )
     try:
         if transaction.verify_only:

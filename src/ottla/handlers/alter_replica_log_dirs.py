@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ottla.handlers.exchange import Exchange
 
 _MAX_PREFERRED_DIRECTORIES = 10_000
-"""The broker remembers the directory of a partition that does not exist yet. Clients may name any number of them."""
+"""The broker stores the preferred directory of a partition that does not exist yet. This bounds their number."""
 
 
 async def handle(

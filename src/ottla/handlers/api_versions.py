@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ottla.handlers.exchange import Exchange, Reply
 
 _TRANSACTIONS = "transaction.version"
-"""The feature that tells producers to speak transaction protocol 2 (KIP-890)."""
+"""The feature that makes producers use transaction protocol 2 (KIP-890)."""
 
 _SOFTWARE_NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
 
@@ -38,7 +38,7 @@ def handle(broker: Broker, exchange: Exchange, request: ApiVersionsRequest) -> R
     response.finalized_features = [
         FinalizedFeatureKey(name=_TRANSACTIONS, min_version_level=PROTOCOL_2, max_version_level=PROTOCOL_2)
     ]
-    if exchange.api_version >= 4:  # Before, clients take a range that begins at zero for a mistake (KIP-1022).
+    if exchange.api_version >= 4:  # Older clients reject a range that begins at zero (KIP-1022).
         response.supported_features = [
             SupportedFeatureKey(name=_TRANSACTIONS, min_version=PROTOCOL_1, max_version=PROTOCOL_2)
         ]
@@ -50,7 +50,7 @@ def handle_unsupported_version(broker: Broker, exchange: Exchange, request: None
 
 
 def _is_software_name(text: str) -> bool:
-    """KIP-511: letters, digits, dots and dashes; the first and the last are no dot or dash."""
+    """KIP-511: letters, digits, dots and dashes. The first and the last character are a letter or a digit."""
     return bool(text) and set(text) <= _SOFTWARE_NAME and text[0] not in ".-" and text[-1] not in ".-"
 
 

@@ -1,4 +1,4 @@
-"""Which replicas of a partition a client can reach: what Metadata and DescribeTopicPartitions say beside the names."""
+"""Which replicas of a partition a client can reach, for Metadata and DescribeTopicPartitions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 class Availability(NamedTuple):
     error_code: ErrorCode
     leader: int
-    """NO_LEADER when there is one that the client cannot reach."""
+    """NO_LEADER also if the client cannot reach the leader."""
     offline_replicas: list[int]
 
 
 def availability(state: PartitionState, reachable: Container[int], alive: Collection[int]) -> Availability:
-    """`reachable` are the brokers with an address for the client, out of those that are `alive`."""
+    """`reachable` are the brokers of `alive` that have an address for the client."""
     offline = [replica for replica in state.replicas if replica not in reachable]
     if state.leader in reachable:
         return Availability(ErrorCode.NONE, state.leader, offline)

@@ -27,7 +27,7 @@ def entity_of(resource: Resource, name: str) -> Entity:
 
 
 def duplicates(resources: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
-    """The resources, each a type and a name, that a request names more than once, which is not allowed."""
+    """The resources (type and name) that a request has more than once. The handler rejects them."""
     return {resource for resource, count in Counter(resources).items() if count > 1}
 
 

@@ -1,4 +1,4 @@
-"""CreatePartitions (37), versions 0-3: a topic can grow, never shrink."""
+"""CreatePartitions (37), versions 0-3: adds partitions to topics."""
 
 from __future__ import annotations
 

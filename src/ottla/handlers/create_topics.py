@@ -1,6 +1,6 @@
-"""CreateTopics (19), versions 2-7: each topic succeeds or fails by itself.
+"""CreateTopics (19), versions 2-7. Each topic succeeds or fails independently.
 
-Version 5 brings the topic's effective settings in the reply (KIP-525), 7 its id.
+From version 5 on, the reply has the effective settings of the topic (KIP-525), from version 7 on its id.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ async def handle(broker: Broker, exchange: Exchange, request: CreateTopicsReques
     if sum(_partition_count(broker, topic) for topic in request.topics) > MAX_PARTITIONS_PER_REQUEST:
         too_many = KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"a request may create {MAX_PARTITIONS_PER_REQUEST} partitions, this one wants more",
+            f"a request may create at most {MAX_PARTITIONS_PER_REQUEST} partitions",
         )
         return CreateTopicsResponse(topics=[_refused(topic.name, too_many) for topic in request.topics])
     refused = _invalid_names(request.topics)
@@ -40,10 +40,12 @@ async def handle(broker: Broker, exchange: Exchange, request: CreateTopicsReques
 
 
 def _invalid_names(topics: list[CreatableTopic]) -> dict[str, KafkaError]:
-    """Names that a request may not use: those that it uses twice, and that of Apache Kafka's metadata log."""
+    """The errors of invalid names: names that occur twice, and the name of Apache Kafka's metadata log."""
     counts = Counter(topic.name for topic in topics)
     refused = {
-        name: KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, it in counts.items() if it > 1
+        name: KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        for name, count in counts.items()
+        if count > 1
     }
     if counts[METADATA_TOPIC] == 1:
         text = f"Creation of internal topic {METADATA_TOPIC} is prohibited."

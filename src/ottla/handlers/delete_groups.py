@@ -1,4 +1,4 @@
-"""DeleteGroups (42), versions 0-2: groups without members go, with all their offsets."""
+"""DeleteGroups (42), versions 0-2: deletes groups without members, with all their offsets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""DeleteRecords (21), versions 0-2: move the start of a partition's log forward; -1 means to the high watermark.
+"""DeleteRecords (21), versions 0-2: advances the log start offset of partitions. -1 means to the high watermark.
 
-As in Kafka, topics that are only compacted and internal topics are refused. Of a partition that is named twice, the
-last offset counts.
+As in Kafka, internal topics and topics without the cleanup policy delete are rejected. If the request has a partition
+twice, the last offset is used.
 """
 
 from __future__ import annotations

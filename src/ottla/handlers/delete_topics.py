@@ -1,6 +1,6 @@
-"""DeleteTopics (20), versions 1-6: by name, or from version 6 on by id.
+"""DeleteTopics (20), versions 1-6: deletes topics by name, or from version 6 on by id.
 
-A topic that a request names twice, by name, by id or by both, is refused and not deleted.
+A topic that the request has twice, by name, by id or by both, is rejected and not deleted.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ async def handle(broker: Broker, exchange: Exchange, request: DeleteTopicsReques
 
 
 def _find(broker: Broker, name: str | None, topic_id: TopicId, count: int) -> tuple[str, TopicId]:
-    """The name and the id of a topic that a request names `count` times in the same way."""
+    """The name and the id of a topic. `count` is how often the request has this name or id."""
     if name is None and topic_id == ZERO_TOPIC_ID:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     if name is not None and topic_id != ZERO_TOPIC_ID:

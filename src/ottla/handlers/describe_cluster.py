@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _BROKERS = 1
 _CONTROLLERS = 2
-_MOST_LINES = 20
+_MAX_LINES = 20
 
 
 def handle(broker: Broker, exchange: Exchange, request: DescribeClusterRequest) -> Reply:
@@ -25,7 +25,9 @@ def handle(broker: Broker, exchange: Exchange, request: DescribeClusterRequest) 
         known = request.endpoint_type == _CONTROLLERS
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message="this is a broker's endpoint" if known else f"unknown endpoint type {request.endpoint_type}",
+            error_message="this is the endpoint of a broker"
+            if known
+            else f"unknown endpoint type {request.endpoint_type}",
             endpoint_type=_BROKERS,
         )
     return DescribeClusterResponse(
@@ -41,8 +43,8 @@ def handle(broker: Broker, exchange: Exchange, request: DescribeClusterRequest) 
 
 
 def _damage(damaged: Mapping[str, str]) -> str | None:
-    """The nodes of the store that do not parse, for `ottla doctor`. Without an error code, clients ignore the text."""
+    """The damaged nodes of the store, for `ottla doctor`. Clients ignore the message if there is no error code."""
     lines = [f"{path!r}: {reason}" for path, reason in damaged.items()]
-    if len(lines) > _MOST_LINES:
-        lines[_MOST_LINES:] = [f"and {len(lines) - _MOST_LINES} more"]
+    if len(lines) > _MAX_LINES:
+        lines[_MAX_LINES:] = [f"and {len(lines) - _MAX_LINES} more"]
     return "\n".join(lines) or None

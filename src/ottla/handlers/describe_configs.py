@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ottla.cluster.topic_names import check_topic_name
-from ottla.config.alter import TOPIC_TYPE, Resource, resource_of
+from ottla.config.alter import BROKER_TYPE, TOPIC_TYPE, Resource, resource_of
 from ottla.config.describe import (
     ConfigEntry,
     describe_broker,
@@ -33,21 +33,25 @@ if TYPE_CHECKING:
 
 
 _MAX_RESOURCES = 10_000
-"""Bounds the reply: any group name is described, and a description is much longer than a name."""
+_MAX_UNSTORED = 1_000
+"""Bounds the reply: a group or a client metrics subscription is described whether it exists or not, with 2.5 kB for a
+name of a few bytes. Topics and brokers have to exist."""
 
 
 async def handle(broker: Broker, exchange: Exchange, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     wanted = {(resource.resource_type, resource.resource_name): resource for resource in request.resources}
-    if len(wanted) > _MAX_RESOURCES:
-        return DescribeConfigsResponse(results=[_too_many(resource) for resource in wanted.values()])
+    unstored = sum(resource_type not in (TOPIC_TYPE, BROKER_TYPE) for resource_type, _ in wanted)
+    limit = _MAX_UNSTORED if unstored > _MAX_UNSTORED else _MAX_RESOURCES
+    if len(wanted) > limit:
+        return DescribeConfigsResponse(results=[_too_many(resource, limit) for resource in wanted.values()])
     resources = yielding(broker.clock, wanted.values())
     return DescribeConfigsResponse(results=[_describe(broker, resource, request) async for resource in resources])
 
 
-def _too_many(resource: DescribeConfigsResource) -> DescribeConfigsResult:
+def _too_many(resource: DescribeConfigsResource, limit: int) -> DescribeConfigsResult:
     return DescribeConfigsResult(
         error_code=ErrorCode.INVALID_REQUEST,
-        error_message=f"ask for at most {_MAX_RESOURCES} resources at once",
+        error_message=f"a request may have at most {limit} resources",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )

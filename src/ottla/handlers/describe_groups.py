@@ -1,4 +1,4 @@
-"""DescribeGroups (15), versions 0-6: state, protocol and members. Version 6 says so when a group does not exist."""
+"""DescribeGroups (15), versions 0-6: state, protocol and members. Version 6 has an error for missing groups."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 _MAX_SHOWN = 1000
-"""Characters of a group id that an error message repeats: the message must fit into a string of the protocol."""
+"""The most characters of a group id in an error message, which must fit into a string of the protocol."""
 
 _MAX_REPEATED_BYTES = 8 << 20
-"""Kafka describes a group as often as it is named. This bounds a reply to a request that names a large group often."""
+"""Bounds the reply. As in Kafka, a group is described as often as the request has it."""
 
 
 async def handle(broker: Broker, exchange: Exchange, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
@@ -42,7 +42,7 @@ async def handle(broker: Broker, exchange: Exchange, request: DescribeGroupsRequ
 
 
 def _size(group: DescribedGroup) -> int:
-    """About how many bytes an answer has."""
+    """The approximate size of a description in bytes."""
     return 200 + sum(400 + len(member.member_metadata) + len(member.member_assignment) for member in group.members)
 
 

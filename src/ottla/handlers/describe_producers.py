@@ -1,7 +1,7 @@
 """DescribeProducers (61), version 0: the active producers of partitions and the start of their transactions (KIP-664).
 
-Kafka answers a partition as often as the request names it. Here it is answered once: a partition can have thousands of
-producers, and four bytes are enough to name it again.
+Kafka describes a partition as often as the request has it. Ottla describes it once: a partition can have thousands of
+producers, and repeating its index costs the client only four bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ottla.handlers.exchange import Exchange
 
 MAX_PRODUCERS = 50_000
-"""Producers in one reply, unless a single partition has more: some 2 MB on the wire and 20 MB in memory."""
+"""The most producers in a reply, unless a single partition has more: about 2 MB on the wire, 20 MB in memory."""
 
 
 async def handle(broker: Broker, exchange: Exchange, request: DescribeProducersRequest) -> DescribeProducersResponse:
@@ -47,7 +47,7 @@ def _describe(broker: Broker, topic: str, index: int, room: int) -> PartitionRes
         if len(partition.log.producers) > room and room < MAX_PRODUCERS:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"the reply would have more than {MAX_PRODUCERS} producers; ask for fewer partitions at once",
+                f"the reply would have more than {MAX_PRODUCERS} producers; request fewer partitions at once",
             )
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)

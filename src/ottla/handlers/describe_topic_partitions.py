@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (75), version 0: topics page by page, so that a reply stays small (KIP-966)."""
+"""DescribeTopicPartitions (75), version 0: topics in pages, so that each reply is small (KIP-966)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _is_valid(cursor: Cursor, request: DescribeTopicPartitionsRequest) -> bool:
 
 
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
-    """Its authorized operations are those that its name allows, as in Apache Kafka."""
+    """The error for a missing topic. As in Apache Kafka, it has authorized operations."""
     try:
         check_topic_name(name)
     except KafkaError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import KafkaError
+from ottla.handlers.yielding import yielding
 from ottla.wire.api.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -14,12 +15,14 @@ from ottla.wire.api.describe_transactions import (
 
 if TYPE_CHECKING:
     from ottla.handlers.context import Broker
-    from ottla.handlers.exchange import Exchange, Reply
+    from ottla.handlers.exchange import Exchange
 
 
-def handle(broker: Broker, exchange: Exchange, request: DescribeTransactionsRequest) -> Reply:
-    wanted = dict.fromkeys(request.transactional_ids)
-    return DescribeTransactionsResponse(transaction_states=[_describe(broker, name) for name in wanted])
+async def handle(
+    broker: Broker, exchange: Exchange, request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:
+    wanted = yielding(broker.clock, dict.fromkeys(request.transactional_ids))
+    return DescribeTransactionsResponse(transaction_states=[_describe(broker, name) async for name in wanted])
 
 
 def _describe(broker: Broker, transactional_id: str) -> TransactionState:

@@ -1,4 +1,4 @@
-"""Requests that name the same partition more than once."""
+"""Removes repeated partitions from a request."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ T = TypeVar("T")
 
 class Distinct(NamedTuple, Generic[T]):
     topics: dict[str, dict[int, T]]
-    """By topic and partition, in the order in which they were first named. The last item of a partition counts."""
+    """By topic and partition, in the order of their first occurrence, with the last item of each partition."""
     repeated: set[tuple[str, int]]
-    """Partitions that were named more than once."""
+    """Partitions that occur more than once."""
 
 
 def distinct(partitions: Iterable[tuple[str, int, T]]) -> Distinct[T]:
     """Each partition once, as in Kafka, which collects them in maps.
 
-    Without this, a request of a megabyte that repeats one partition could ask for gigabytes of answers.
+    Otherwise a request of one megabyte that repeats a partition could cause a reply of gigabytes.
     """
     topics: dict[str, dict[int, T]] = {}
     repeated: set[tuple[str, int]] = set()

@@ -1,4 +1,4 @@
-"""ElectLeaders (43), versions 0-2: elect the preferred leader of partitions, or, unclean, any live replica."""
+"""ElectLeaders (43), versions 0-2: elects the preferred leaders of partitions, or any living replicas (unclean)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ async def handle(broker: Broker, exchange: Exchange, request: ElectLeadersReques
         refused = await broker.metadata.elect_leaders(everything, _election(exchange, request))
     except KafkaError as error:
         refused, response.error_code = dict.fromkeys(everything, error), error.code
-    unasked = request.topic_partitions is None
+    for_all = request.topic_partitions is None
     response.replica_election_results = [
-        ReplicaElectionResult(topic=topic, partition_result=_results(topic, indexes, refused, unasked))
+        ReplicaElectionResult(topic=topic, partition_result=_results(topic, indexes, refused, for_all))
         for topic, indexes in wanted
     ]
     return response
@@ -47,14 +47,14 @@ def _election(exchange: Exchange, request: ElectLeadersRequest) -> ElectionType:
 
 
 def _results(
-    topic: str, indexes: list[int], refused: dict[TopicPartition, KafkaError], unasked: bool
+    topic: str, indexes: list[int], refused: dict[TopicPartition, KafkaError], for_all: bool
 ) -> list[PartitionResult]:
-    """A request for all partitions (`unasked`) gets no results for partitions that need no election."""
+    """If the request is for all partitions (`for_all`), the reply omits partitions that need no election."""
     results = []
     for index in indexes:
         error = refused.get(TopicPartition(topic, index))
         if error is None:
             results.append(PartitionResult(partition_id=index))
-        elif not (unasked and error.code is ErrorCode.ELECTION_NOT_NEEDED):
+        elif not (for_all and error.code is ErrorCode.ELECTION_NOT_NEEDED):
             results.append(PartitionResult(partition_id=index, error_code=error.code, error_message=error.message))
     return results

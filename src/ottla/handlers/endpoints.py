@@ -1,4 +1,4 @@
-"""Where clients reach each broker, seen from the listener they came through."""
+"""The addresses of brokers for a client, by the listener that the client is connected to."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class Endpoint(NamedTuple):
 
 
 def endpoints(broker: Broker, exchange: Exchange) -> list[Endpoint]:
-    """Every live broker that has the client's listener, by id."""
+    """The endpoints of all living brokers that have the client's listener, sorted by id."""
     found = (endpoint(broker, exchange, broker_id) for broker_id in sorted(broker.metadata.image.brokers))
     return [node for node in found if node is not None]
 
 
 def endpoint(broker: Broker, exchange: Exchange, broker_id: int) -> Endpoint | None:
-    """Where the client reaches a broker; None if that is not known."""
+    """The endpoint of a broker for the client; None if it is unknown."""
     state = broker.metadata.image.brokers.get(broker_id)
     rack = None if state is None else state.rack
     if broker_id == broker.id and exchange.listener not in broker.advertised:
-        # Nothing is advertised for this listener: the address that the client dialled works for the client.
+        # This listener has no advertised address, so use the address that the client is connected to.
         return Endpoint(broker_id, exchange.local.host, exchange.local.port, rack)
     advertised = None if state is None else state.endpoint(exchange.listener)
     if advertised is None:
         return None
-    # A broker that names no interface is on this machine, where the client has found a way to.
+    # A broker that advertises all interfaces is on this machine, so use the host that the client is connected to.
     host = exchange.local.host if advertised.host in _EVERY_INTERFACE else advertised.host
     return Endpoint(broker_id, host, advertised.port, rack)

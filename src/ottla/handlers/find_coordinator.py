@@ -1,8 +1,6 @@
-"""FindCoordinator (10), versions 0-6: which broker runs a group, or a transactional id.
+"""FindCoordinator (10), versions 0-6: the broker that coordinates a group or a transactional id.
 
-The first search creates `__consumer_offsets`, or `__transaction_state`.
-
-Version 4 asks for several keys at once (KIP-699).
+The first request creates `__consumer_offsets` or `__transaction_state`. Version 4 has several keys (KIP-699).
 """
 
 from __future__ import annotations
@@ -47,10 +45,10 @@ async def _find(broker: Broker, exchange: Exchange, key_type: int, key: str) -> 
         elif key_type == _TRANSACTION:
             leader = await broker.transactions.locate(key)
         else:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"unsupported coordinator type {key_type}")
         node = endpoint(broker, exchange, leader)
         if node is None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"broker {leader} cannot be reached from here")
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"broker {leader} has no address for this listener")
     except KafkaError as error:
         return Coordinator(key=key, node_id=-1, port=-1, error_code=error.code, error_message=error.message)
     return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_message=None)

@@ -1,4 +1,4 @@
-"""Heartbeat (12), versions 0-4: a member is alive; the answer tells it when to join again."""
+"""Heartbeat (12), versions 0-4: renews the session of a member. The reply tells it when to join again."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""InitProducerId (22), versions 0-5: a producer id; a new one for an idempotent producer, its own for a transactional.
+"""InitProducerId (22), versions 0-5: a new id for an idempotent producer, the id and epoch of a transactional producer.
 
-Without a transactional id there is nothing to go on with, so an id that the client already has is not looked at. With
-one, the producer's epoch is raised, which fences its predecessors, and a transaction that they left open is aborted.
-Version 3 lets a producer go on after an error (KIP-360), 4 knows PRODUCER_FENCED.
+Without a transactional id, the producer always gets a new id, and the id in the request is ignored. With one, the
+coordinator bumps the epoch, which fences earlier producers, and aborts their open transaction. From version 3 on, a
+producer can continue after an error (KIP-360). Version 4 has the error PRODUCER_FENCED.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker
     from ottla.handlers.exchange import Exchange
 
-_KNOWS_FENCED = 4
+_FENCED_SINCE = 4
 
 
 async def handle(broker: Broker, exchange: Exchange, request: InitProducerIdRequest) -> InitProducerIdResponse:
@@ -42,7 +42,7 @@ async def _init_transactional(
     result = await broker.transactions.init_producer_id(
         InitProducerId(transactional_id, request.transaction_timeout_ms, expected)
     )
-    error = result.error if exchange.api_version >= _KNOWS_FENCED else for_older_client(result.error)
+    error = result.error if exchange.api_version >= _FENCED_SINCE else for_older_client(result.error)
     return InitProducerIdResponse(
         error_code=error, producer_id=result.producer_id, producer_epoch=result.producer_epoch
     )

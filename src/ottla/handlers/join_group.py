@@ -1,7 +1,7 @@
-"""JoinGroup (11), versions 0-9: enter a group, or come back for its next generation. Answered when all have joined.
+"""JoinGroup (11), versions 0-9: joins a group or its next generation. The reply waits until all members have joined.
 
-Version 4 makes new members fetch their id first (KIP-394), 5 brings static members (KIP-345), 9 spares a returning
-static leader the assignment (KIP-814).
+From version 4 on, a new member gets its id first and joins again (KIP-394). Version 5 has static members (KIP-345).
+In version 9, a static leader that restarts can skip the assignment (KIP-814).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _MAX_NAME = 32_000
-"""A member id begins with one of the client's names, and has to fit into a string of the protocol itself."""
+"""A member id begins with the instance id or client id, and must fit into a string of the protocol."""
 
 
 async def handle(broker: Broker, exchange: Exchange, request: JoinGroupRequest) -> JoinGroupResponse:
@@ -48,7 +48,7 @@ async def handle(broker: Broker, exchange: Exchange, request: JoinGroupRequest) 
 
 
 def _response(result: JoinResult, version: int) -> JoinGroupResponse:
-    # Only version 7 and up can say that there is no protocol.
+    # The field is nullable only from version 7 on.
     name = result.protocol_name if version >= 7 else result.protocol_name or ""
     return JoinGroupResponse(
         error_code=result.error,

@@ -1,6 +1,6 @@
-"""Who leads now, told together with the error that says that this broker does not (KIP-951).
+"""The new leader in a reply with the error that this broker is not the leader (KIP-951).
 
-A client need not ask for metadata first, which it would do only after a pause.
+The client can send its next request there without fetching metadata first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SINCE = {PRODUCE.key: 10, FETCH.key: 16}
 
 
 class LeaderHints:
-    """For the reply to one request."""
+    """The leader hints in the reply to one request."""
 
     def __init__(self, broker: Broker, exchange: Exchange) -> None:
         self._broker = broker
@@ -31,7 +31,7 @@ class LeaderHints:
         self._endpoints: dict[int, Endpoint] = {}
 
     def leader(self, topic: str, topic_id: TopicId, partition: int) -> tuple[int, int]:
-        """The id and epoch of the leader, whose address becomes part of `endpoints`."""
+        """The id and epoch of the leader. Adds its address to `endpoints`."""
         if self._exchange.api_version < _SINCE[self._exchange.api.key]:
             return NO_LEADER
         image = self._broker.metadata.image

@@ -1,4 +1,4 @@
-"""LeaveGroup (13), versions 0-5: members go. Version 3 lets an administrator remove several, also static ones."""
+"""LeaveGroup (13), versions 0-5: removes members. From version 3 on, several at once, also static ones."""
 
 from __future__ import annotations
 

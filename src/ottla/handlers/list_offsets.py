@@ -1,10 +1,11 @@
-"""ListOffsets (2), versions 1-11: a moment's offset in a partition: earliest, latest, a timestamp, the largest one.
+"""ListOffsets (2), versions 1-11: offsets by timestamp, or of the earliest, the latest or the largest timestamp.
 
-Version 4 brings leader epochs, 7 the largest timestamp (-3), 8 and 9 local and tiered offsets (without tiered storage
-the local log is the whole log, and nothing is tiered), 11 the earliest offset waiting for upload (there is none).
-Only the leader answers. A leader that was just elected may not know yet which records are committed; from version 5 on
-it answers OFFSET_NOT_AVAILABLE then (KIP-207). A partition that is named twice is answered once, with INVALID_REQUEST.
-To find a timestamp, batches have to be opened; that happens in a thread.
+Version 4 has leader epochs, 7 the largest timestamp (-3), 8 and 9 local and tiered offsets, 11 the earliest offset that
+waits for upload. Ottla has no tiered storage: the local log is the whole log, and no offset is tiered or waits.
+
+Only the leader serves the request. A new leader may not know yet which records are committed. Then it returns
+OFFSET_NOT_AVAILABLE from version 5 on (KIP-207). A partition that occurs twice gets INVALID_REQUEST once. A lookup by
+timestamp decompresses batches, so it runs in a thread.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _SINCE_VERSION = {
     LATEST_TIERED_TIMESTAMP: 9,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
 }
-"""Negative timestamps are questions; which ones may be asked depends on the version."""
+"""Negative timestamps stand for special offsets. By timestamp, the first version that supports it."""
 
 _NEVER = 0x7FFF
 _OFFSET_NOT_AVAILABLE_SINCE = 5
@@ -117,8 +118,8 @@ async def _find(
     if found is not None and found.offset < end:
         return found.offset, found.timestamp, partition.log.epochs.epoch_at(found.offset)
     if not partition.knows_committed and not from_follower:
-        # A new leader learns from its followers how much is committed. Until it knows that for all records that were
-        # there when it was elected, its answer could be below an answer of the previous leader (KIP-207).
+        # A new leader learns the high watermark from its followers. Until it covers the log as of the election,
+        # the result could be below a result of the previous leader (KIP-207).
         raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, f"the end of {partition} is not known yet")
     if timestamp == LATEST_TIMESTAMP:
         return end, NO_TIMESTAMP, partition.leader_epoch
@@ -126,7 +127,7 @@ async def _find(
 
 
 def _end(partition: Partition, isolation_level: int, from_follower: bool) -> int:
-    """The offset before which the client, or the follower, may read."""
+    """The end of the records that the client or the follower may read."""
     if from_follower:
         return partition.log.end_offset
     return partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark

@@ -1,8 +1,8 @@
 """Metadata (3), versions 0-13: brokers, topics and the leaders of their partitions.
 
-Version 0 has no way to ask for no topics: an empty list means all. Version 4 lets the client forbid auto-creation,
-12 asks for topics by id; 10 and 11 have the field, but their reply cannot leave the name out. Version 0 leaves out
-replicas that cannot be reached, later ones list all of them, and from 5 on which of them are offline.
+In version 0 an empty list of topics means all topics. From version 4 on, the client can forbid auto-creation. From
+version 12 on, it can request topics by id. Versions 10 and 11 have the id, but their reply requires the name. Version 0
+omits replicas that the client cannot reach. Later versions list all replicas, and from version 5 on the offline ones.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ _LISTENER_NOT_FOUND_SINCE = 6
 def handle(broker: Broker, exchange: Exchange, request: MetadataRequest) -> Reply:
     if request.topics is None or (exchange.api_version == 0 and not request.topics):
         describe = _describer(broker, exchange)
-        return _response(broker, exchange, request, [describe(it) for it in broker.metadata.image.topics.values()])
+        return _response(
+            broker, exchange, request, [describe(topic) for topic in broker.metadata.image.topics.values()]
+        )
     if exchange.api_version < _TOPIC_IDS_SINCE and not all(map(_is_by_name, request.topics)):
         return _refusal(request.topics)
     wanted = _distinct(request.topics)
@@ -54,7 +56,7 @@ def handle(broker: Broker, exchange: Exchange, request: MetadataRequest) -> Repl
 
 
 def _distinct(topics: list[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
-    """Each topic once, as in Kafka. A description is much longer than a name, so repeated names could be abused."""
+    """Each topic once, as in Kafka. This bounds the reply: a description is much longer than a name."""
     by_key = {topic.name if topic.topic_id == ZERO_TOPIC_ID else topic.topic_id: topic for topic in topics}
     return list(by_key.values())
 
@@ -127,7 +129,7 @@ def _answer(broker: Broker, wanted: MetadataRequestTopic, describe: _Describe) -
 
 
 def _describer(broker: Broker, exchange: Exchange) -> _Describe:
-    """A function that describes a topic to this client. Brokers without the client's listener are not reachable."""
+    """Returns a function that describes topics. Brokers without the client's listener are not reachable."""
     alive = broker.metadata.image.brokers
     reachable = {node.id for node in endpoints(broker, exchange)}
     version = exchange.api_version
@@ -170,7 +172,7 @@ def _response(
 ) -> MetadataResponse:
     if request.include_topic_authorized_operations:
         for topic in topics:
-            if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:  # Operations belong to a name.
+            if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:  # Authorized operations need a topic name.
                 topic.topic_authorized_operations = ON_TOPICS
     return MetadataResponse(
         brokers=[

@@ -1,4 +1,4 @@
-"""OffsetCommit (8), versions 2-10: remember how far a group has come. Version 10 names topics by id."""
+"""OffsetCommit (8), versions 2-10: commits offsets of a group. Version 10 has topic ids instead of names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetDelete (47), version 0: forget a group's offsets for partitions it does not consume any more."""
+"""OffsetDelete (47), version 0: deletes committed offsets of partitions that the group does not consume any more."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""OffsetFetch (9), versions 1-10: how far groups have come. Version 8 asks for several, 10 names topics by id.
+"""OffsetFetch (9), versions 1-10: the committed offsets of groups. Version 8 has several groups, 10 has topic ids.
 
-An offset that the other replicas do not have yet may still be lost: the reply waits until it is committed.
+The reply waits until all in-sync replicas have stored the offsets. Before that the offsets may be lost.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def handle(broker: Broker, exchange: Exchange, request: OffsetFetchRequest) -> R
 
 
 class _Repeats:
-    """Kafka answers a partition as often as it is named. This bounds a reply to a request that names one very often:
-    the metadata of a single offset can have some thousand bytes, and a group can have many offsets."""
+    """Bounds the reply. As in Kafka, a partition is answered as often as the request has it. The metadata of a single
+    offset can have thousands of bytes, and a group can have many offsets."""
 
     def __init__(self) -> None:
         self._seen: set[tuple[str, str, bytes, int]] = set()
@@ -136,7 +136,7 @@ def _fetch(
 def _withhold_unstable(
     broker: Broker, exchange: Exchange, topics: list[OffsetFetchResponseTopics], offsets: GroupOffsets
 ) -> None:
-    """A transaction may be about to move these offsets: the client has to wait for its end (KIP-447)."""
+    """Replace offsets that an open transaction may change by UNSTABLE_OFFSET_COMMIT (KIP-447). The client retries."""
     for topic in topics:
         name = topic.name
         if exchange.api_version >= 10:
@@ -195,7 +195,7 @@ def _partition(index: int, committed: OffsetCommitted | None) -> OffsetFetchResp
 
 
 def _for_one_group(found: OffsetFetchResponseGroup, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
-    """Versions 1-7. Version 1 has no error of its own, so a refusal goes to every partition."""
+    """Versions 1-7. Version 1 has no top-level error, so every partition gets the error of the group."""
     topics = [
         OffsetFetchResponseTopic(
             name=topic.name,

@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch (23), versions 2-4: the end offset of a leader epoch, so that a client detects a truncation.
 
-As in Kafka, a partition that is named twice is answered twice: the answer is not longer than the question.
+As in Kafka, a partition that occurs twice is answered twice: the reply is not longer than the request.
 """
 
 from __future__ import annotations

@@ -155,60 +155,54 @@ class _Appends:
     ) -> list[Part] | PendingReply | Coroutine[None, None, list[Part]]:
         """Append what may be appended. The reply comes once it is stored."""
         by_id = self._exchange.api_version >= _TOPIC_IDS_SINCE
+        leader_of = self._broker.replicas.leader_of
         for name, topic_id, batches in topics:
             answers: list[Answer] = []
             self._responses.append((name, topic_id, answers))
             topic = _topic_name(self._broker, self._exchange, name, topic_id) if by_id else name
-            self._append_topic(topic, batches, verdict, answers)
+            for index, records in batches:
+                admission: Admission | None = None
+                try:
+                    if topic is None or records is None or topic in INTERNAL_TOPICS:
+                        topic, records = self._check(topic, records)
+                    if verdict is not None:
+                        admission = _admission(verdict, topic, index)
+                    appended = leader_of(topic, index).append(records, admission, self._timeout)
+                except KafkaError as error:
+                    self._refused = True
+                    answers.append(_refused(index, error))
+                except InspectionNeeded:
+                    assert topic is not None
+                    assert records is not None
+                    kept = bytearray(records)  # The records lie in a buffer that the next request is received into.
+                    where = TopicPartition(topic, index)
+                    self._inspections.append(_Inspection(answers, len(answers), where, kept, admission))
+                    answers.append((index, 0, -1, -1, -1, (), None, NO_LEADER))
+                else:
+                    base_offset, time, start, stored = appended
+                    if stored is not None:
+                        self._pending.append(_Pending(answers, len(answers), stored))
+                    answers.append((index, 0, base_offset, time, start, (), None, NO_LEADER))
         return self._append_inspected() if self._inspections else self._reply()
+
+    def _check(self, topic: str | None, records: memoryview | None) -> tuple[str, memoryview]:
+        """Raises KafkaError for a topic or records that are missing, and for a topic that only the broker writes to."""
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if topic in INTERNAL_TOPICS and self._exchange.client_id != _ADMIN_CLIENT:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker itself writes to {topic}")
+        if records is None:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "a partition without records")
+        return topic, records
 
     def _reply(self) -> list[Part] | PendingReply:
         pending = self._pending
+        if not pending and self._acks:
+            return self._encode()
         if self._acks == 0:
             return self._no_reply()
-        if not pending:
-            return self._encode()
         completion = pending[0].stored if len(pending) == 1 else _AllDone([it.stored for it in pending])
         return PendingReply(completion, self._encode_stored, blocks_connection=False)
-
-    def _append_topic(
-        self,
-        topic: str | None,
-        batches: list[tuple[int, memoryview | None]],
-        verdict: Verdict | None,
-        answers: list[Answer],
-    ) -> None:
-        admission: Admission | None = None
-        for index, records in batches:
-            try:
-                if topic is None:
-                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-                if topic in INTERNAL_TOPICS and self._exchange.client_id != _ADMIN_CLIENT:
-                    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker itself writes to {topic}")
-                if verdict is not None:
-                    decided = verdict(TopicPartition(topic, index))
-                    if isinstance(decided, KafkaError):
-                        raise decided
-                    admission = decided
-                if records is None:
-                    raise KafkaError(ErrorCode.INVALID_RECORD, "a partition without records")
-                partition = self._broker.replicas.leader_of(topic, index)
-                appended = partition.append(records, admission, self._timeout)
-            except KafkaError as error:
-                self._refused = True
-                answers.append(_refused(index, error))
-            except InspectionNeeded:
-                assert topic is not None
-                assert records is not None
-                kept = bytearray(records)  # The records lie in a buffer that the next request is received into.
-                where = TopicPartition(topic, index)
-                self._inspections.append(_Inspection(answers, len(answers), where, kept, admission))
-                answers.append((index, 0, -1, -1, -1, (), None, NO_LEADER))
-            else:
-                base_offset, time, start, stored = appended
-                if stored is not None:
-                    self._pending.append(_Pending(answers, len(answers), stored))
-                answers.append((index, 0, base_offset, time, start, (), None, NO_LEADER))
 
     async def _append_inspected(self) -> list[Part]:
         """Open and append the batches one after the other, so that one request has at most one open batch in memory.
@@ -292,6 +286,14 @@ class _AllDone:
         self._left -= 1
         if not self._left and self._callback is not None:
             self._callback(self)
+
+
+def _admission(verdict: Verdict, topic: str, index: int) -> Admission | None:
+    """Leave to append to a transaction; None for a batch that is not part of one. Raises KafkaError."""
+    decided = verdict(TopicPartition(topic, index))
+    if isinstance(decided, KafkaError):
+        raise decided
+    return decided
 
 
 def _refused(index: int, error: KafkaError, log_start_offset: int = -1) -> Answer:

@@ -1,4 +1,4 @@
-"""The APIs this broker serves. What is not in this table is not advertised and not answered."""
+"""The table of the APIs that this broker serves and advertises."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ from ottla.wire.encoding import Encoder
 from ottla.wire.schema import Api, Request, Response
 
 MAX_REQUEST = 1 << 20
-"""Two bytes on the wire can become a thousand in memory and in the reply, so most requests are held to this size."""
+"""The limit for most requests: two bytes on the wire can become a thousand in memory and in the reply."""
 
 MAX_REQUEST_WITH_ASSIGNMENTS = 8 << 20
-"""What members of a group tell each other is opaque to the broker and can be long."""
+"""The limit for requests with metadata and assignments of group members, which can be long."""
 
 ANY_SIZE = (1 << 31) - 1
-"""Up to `socket.request.max.bytes`, which holds for every request."""
+"""No limit besides `socket.request.max.bytes`, which applies to every request."""
 
 
 class Codec(NamedTuple):
-    """Makes the functions that decode the requests and encode the responses of one version."""
+    """Creates the functions that decode the requests and encode the responses of one version."""
 
     decoder_of: Callable[[type[Request], int], Decoder]
     encoder_of: Callable[[type[Response], int], Encoder]
@@ -73,11 +73,11 @@ class Codec(NamedTuple):
 
 OBJECTS = Codec(codec.decoder_of, codec.encoder_of)
 TUPLES = Codec(codec.tuple_decoder_of, codec.tuple_encoder_of)
-"""For the APIs that are called most: nested tuples cost a third of objects."""
+"""For the most frequent APIs: nested tuples cost a third of objects."""
 
 
 class Served(NamedTuple):
-    """One API: what its requests need before the handler sees them, and the handler."""
+    """One API: how to decode its requests, and its handler."""
 
     api: Api
     request: type[Request]
@@ -101,7 +101,7 @@ def _served(
 
 HANDLERS: dict[int, Served] = dict(
     [
-        # Old librdkafka finds out from Produce 0 that compression works (KAFKA-18659); nobody sends it.
+        # Old librdkafka enables compression only if Produce 0 is advertised (KAFKA-18659). It never sends Produce 0.
         _served(
             api.PRODUCE,
             produce.handle,
@@ -157,4 +157,4 @@ _, UNSUPPORTED_API_VERSIONS = _served(
     api_versions.handle_unsupported_version,
     messages=Codec(lambda *_: lambda *_: (None, 0), codec.encoder_of),
 )
-"""For a client that asks, in a version that is not served, which versions are. The reply is of version 0 (KIP-511)."""
+"""For ApiVersions requests of an unsupported version. The reply has version 0 (KIP-511)."""

@@ -1,4 +1,4 @@
-"""SyncGroup (14), versions 0-5: the leader hands in the assignment, every member gets its part of it."""
+"""SyncGroup (14), versions 0-5: the leader sends the assignments, and every member gets its own."""
 
 from __future__ import annotations
 

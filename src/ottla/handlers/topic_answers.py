@@ -1,5 +1,5 @@
-"""The order of topics and partitions in replies of the group coordinator: first what the handler refuses itself, then
-what the coordinator answers, merged by topic, as in Kafka."""
+"""The order of topics and partitions in replies of the group coordinator, as in Kafka: first the partitions that the
+handler rejects, then the results of the coordinator, merged by topic."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class TopicAnswers(Generic[TopicT]):
         self._served: list[tuple[Hashable, TopicT]] = []
 
     def refused(self, key: Hashable, new_topic: Callable[[], TopicT]) -> TopicT:
-        """The answer to which refused partitions of a topic are added."""
+        """The topic in the reply to which the caller adds its rejected partitions."""
         if key not in self._refused:
             self._refused[key] = new_topic()
         return self._refused[key]
 
     def serve(self, key: Hashable, topic: TopicT) -> None:
-        """Partitions that the coordinator answers. A topic without any is left out."""
+        """Add a topic with the partitions that the coordinator answers. A topic without partitions is omitted."""
         if topic.partitions:
             self._served.append((key, topic))
 

@@ -1,7 +1,8 @@
-"""TxnOffsetCommit (28), versions 0-5: offsets of a group that count from the moment the transaction is committed.
+"""TxnOffsetCommit (28), versions 0-5: offsets of a group that take effect when the transaction is committed.
 
-Version 3 says which member commits, so that one of an older generation is fenced (KIP-447). From version 5 on the
-request also adds the group's partition to the transaction; before, AddOffsetsToTxn has done that (KIP-890).
+From version 3 on, the request has the member id, so that a member of an older generation is fenced (KIP-447). From
+version 5 on, the request also adds the group's partition to the transaction. Older clients send AddOffsetsToTxn first
+(KIP-890).
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from ottla.handlers.context import Broker
     from ottla.handlers.exchange import Exchange
 
-_KNOWS_LOADING = 2
-_KNOWS_ABORTABLE = 4
-_ADDS = 5
+_LOADING_SINCE = 2
+_ABORTABLE_SINCE = 4
+_ADDS_SINCE = 5
 
 
 async def handle(broker: Broker, exchange: Exchange, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
@@ -79,7 +80,7 @@ async def _commit(
         group_instance_id=request.group_instance_id,
         generation_id=request.generation_id,
     )
-    adds = exchange.api_version >= _ADDS
+    adds = exchange.api_version >= _ADDS_SINCE
     if not request.group_id:
         return (ErrorCode.INVALID_GROUP_ID,) * len(partitions)
     try:
@@ -87,10 +88,12 @@ async def _commit(
             return (await broker.groups.commit_txn(command, UNVERIFIED)).errors
         guard = broker.groups.begin_verification(command, supports_epoch_bump=adds)
         if guard is not None:
-            place = broker.groups.partition_of(request.group_id)
-            refused = await broker.transactions.admit(request.transactional_id, command.producer, [place], add=adds)
-            if place in refused:
-                return (response_error(refused[place]),) * len(partitions)
+            offsets_partition = broker.groups.partition_of(request.group_id)
+            refused = await broker.transactions.admit(
+                request.transactional_id, command.producer, [offsets_partition], add=adds
+            )
+            if offsets_partition in refused:
+                return (response_error(refused[offsets_partition]),) * len(partitions)
         return (await broker.groups.commit_txn(command, guard)).errors
     except KafkaError as error:
         return (response_error(error.code),) * len(partitions)
@@ -99,8 +102,8 @@ async def _commit(
 def _for_version(error: ErrorCode, api_version: int) -> ErrorCode:
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if error is ErrorCode.TRANSACTION_ABORTABLE and api_version < _KNOWS_ABORTABLE:
+    if error is ErrorCode.TRANSACTION_ABORTABLE and api_version < _ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
-    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and api_version < _KNOWS_LOADING:
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and api_version < _LOADING_SINCE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return error

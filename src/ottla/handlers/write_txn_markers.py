@@ -1,6 +1,6 @@
-"""WriteTxnMarkers (27), versions 1-2: the end of transactions, for partitions that this broker leads.
+"""WriteTxnMarkers (27), versions 1-2: appends transaction markers to partitions that this broker leads.
 
-Coordinators of transactions send it, and administrators who abort a transaction that hangs (KIP-664).
+Transaction coordinators send it, and administrators who abort a hanging transaction (KIP-664).
 """
 
 from __future__ import annotations

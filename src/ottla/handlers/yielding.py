@@ -1,4 +1,4 @@
-"""A long list in a request is worked on in turns with everybody else's requests."""
+"""Yields to the event loop while a handler processes a long list of a request."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_TURN_SECONDS = 0.02
+_SLICE_SECONDS = 0.02
 
 
 async def yielding(clock: Clock, items: Iterable[T]) -> AsyncIterator[T]:
-    """The items one by one, with a pause for others whenever the turn is over."""
-    end = clock.monotonic() + _TURN_SECONDS
+    """The items one by one. After each slice of time, the event loop runs other work."""
+    end = clock.monotonic() + _SLICE_SECONDS
     for item in items:
         yield item
         if clock.monotonic() > end:
             await asyncio.sleep(0)
-            end = clock.monotonic() + _TURN_SECONDS
+            end = clock.monotonic() + _SLICE_SECONDS

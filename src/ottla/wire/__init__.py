@@ -1,8 +1,8 @@
-"""Kafka's wire protocol without any input or output: bytes in, messages out, and back.
+"""Kafka's wire protocol without I/O: bytes to messages, and messages to bytes.
 
-`schema` is the vocabulary in which `api/` declares every message once for all its versions; `codec` compiles a
-message and a version into straight-line Python; `reference` is its slow twin, plain enough to be read as the
-definition; `framing` puts lengths and headers around the bodies.
+`schema` has the classes with which `api/` declares every message once for all its versions. `codec` compiles a message
+and a version into straight-line Python. `reference` does the same as `codec`, slowly and simply, as a definition for
+tests. `framing` adds lengths and headers to the bodies.
 """
 
 from ottla.wire.primitives import DecodeError, EncodeError, WireError

@@ -1,14 +1,15 @@
-"""Messages to bytes and back, by functions compiled for each message and version when they are first needed."""
+"""Decodes and encodes messages. The functions for each message and version are compiled at their first use."""
 
 import struct
 from collections.abc import Sized
 from typing import TypeVar
 
 from ottla.wire.decoding import Decoder, Memo, compile_decoder
-from ottla.wire.encoding import Encoder, compile_encoder, compile_tuple_encoder
+from ottla.wire.encoding import Encoder, compile_encoder
 from ottla.wire.primitives import DecodeError, EncodeError
 from ottla.wire.schema import Message
 from ottla.wire.tuple_decoding import compile_tuple_decoder
+from ottla.wire.tuple_encoding import compile_tuple_encoder
 
 M = TypeVar("M", bound=Message)
 
@@ -18,11 +19,11 @@ _encoders: dict[tuple[type[Message], int], Encoder] = {}
 _tuple_encoders: dict[tuple[type[Message], int], Encoder] = {}
 
 UNREADABLE = (IndexError, struct.error, UnicodeDecodeError)
-"""What decoders raise besides DecodeError; see `unreadable`."""
+"""The exceptions of decoders besides DecodeError. `unreadable` converts them."""
 
 
 def decoder_of(cls: type[Message], version: int) -> Decoder:
-    """The function that decodes messages into objects. It takes a memo that it does not need."""
+    """The function that decodes messages into objects. It ignores its memo argument."""
     decoder = _decoders.get((cls, version))
     if decoder is None:
         cls.check_version(version)
@@ -31,8 +32,8 @@ def decoder_of(cls: type[Message], version: int) -> Decoder:
 
 
 def tuple_decoder_of(cls: type[Message], version: int) -> Decoder:
-    """The function that decodes messages into nested tuples, which the caller must not change. It takes a memo of its
-    own for each client."""
+    """The function that decodes messages into nested tuples, which the caller must not change. Each client needs a memo
+    of its own."""
     decoder = _tuple_decoders.get((cls, version))
     if decoder is None:
         cls.check_version(version)
@@ -41,7 +42,7 @@ def tuple_decoder_of(cls: type[Message], version: int) -> Decoder:
 
 
 def decode(cls: type[M], buffer: memoryview | bytes, version: int, position: int = 0) -> tuple[M, int]:
-    """The message that starts at a position, and the position after it. Record batches are views of the buffer."""
+    """The message at a position, and the position after it. Record batches are views of the buffer."""
     decoder = decoder_of(cls, version)
     try:
         return decoder(memoryview(buffer), position, _NO_MEMO)
@@ -59,7 +60,7 @@ def unreadable(cls: type[Message], version: int, error: Exception) -> DecodeErro
 
 
 UNFIT = (EncodeError, struct.error, UnicodeEncodeError)
-"""What encoders raise for a message that does not fit the version."""
+"""The exceptions of encoders for a message that the version cannot represent."""
 
 
 def encoder_of(cls: type[Message], version: int) -> Encoder:
@@ -81,12 +82,12 @@ def tuple_encoder_of(cls: type[Message], version: int) -> Encoder:
 
 
 def encode(message: Message, version: int) -> bytes:
-    """The message as bytes. One whose record batches are file slices needs `encode_parts`."""
+    """The message as bytes. A message with file slices as record batches needs `encode_parts`."""
     return b"".join(encode_parts(message, version))  # type: ignore[arg-type]
 
 
 def encode_parts(message: Message, version: int) -> list[Sized]:
-    """The message in parts: file slices among its record batches as they are, all that lies between them as bytes."""
+    """The message as a list of parts: file slices of record batches unchanged, and everything between them as bytes."""
     cls = type(message)
     encoder = encoder_of(cls, version)
     try:

@@ -1,7 +1,7 @@
-"""The compiler of decoders: from a message class and a version to a function of straight-line `struct` calls.
+"""Compiles decoders: from a message class and a version to a function of straight-line `struct` calls.
 
-Truncation is noticed late but surely. A slice past the end comes out short without an error; the position then lies
-beyond the end, where any further read fails, and if there is none the check before `return` does.
+A decoder detects a truncated message late, but always. A slice past the end is short and raises no error, but the
+position is then beyond the end. There the next read fails, or else the check before `return`.
 """
 
 import struct
@@ -28,7 +28,7 @@ from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Req
 from ottla.wire.source import Source
 
 Memo = list[Any]
-"""Of the last message of a client: its beginning and its end, each as bytes and as values."""
+"""The beginning and the end of the last message of a client: bytes, the size of the beginning, and values."""
 
 Decoder = Callable[[memoryview, int, Memo], tuple[Any, int]]
 
@@ -49,7 +49,7 @@ _SCOPE = {
 
 
 def new_memo() -> Memo:
-    return [None, None, None, None]
+    return [None, 0, None, None, None]
 
 
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
@@ -175,7 +175,7 @@ class DecoderSource(Source):
         limit: int | None = None,
         length: str | None = None,
     ) -> Iterator[str]:
-        """Read a length into a variable, deal with null, and open the block that reads the content."""
+        """Read a length into a variable, handle null, and open the block that reads the content."""
         length = length or self.name("length")
         self.run.append(("B" if self._flexible else code, length))
         self.flush()
@@ -193,7 +193,7 @@ class DecoderSource(Source):
             yield length
 
     def _longer_varint(self, length: str, limit: int | None) -> None:
-        """Of a varint, one byte was read. Two are nearly always all."""
+        """Read the rest of a varint after its first byte. Nearly all have at most two bytes."""
         with self.block(f"if {length} > 127:"):
             more = self.name("more")
             self.line(f"{more} = buffer[position]")

@@ -1,7 +1,7 @@
 """The compiler of encoders: from a message class and a version to a function that returns the message in parts.
 
-The message is an object, or the nested tuples that `decoding` describes. The parts are bytes, and between them the
-record batches that are still in files. Neighbouring bytes are joined."""
+The parts are bytes, and between them the record batches that are still in files. Neighbouring bytes are joined.
+`tuple_encoding` has the compiler of encoders that take nested tuples instead of objects."""
 
 import struct
 from collections.abc import Callable, Iterator, Sized
@@ -17,7 +17,7 @@ from ottla.wire.primitives import (
     write_tagged_fields,
     write_varint,
 )
-from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Struct, StructType, Text
+from ottla.wire.schema import Array, Blob, Field, FieldType, Fixed, Message, Struct, Text
 from ottla.wire.source import Source
 
 Encoder = Callable[[Any], list[Sized]]
@@ -64,37 +64,38 @@ _SCOPE = {
 
 
 def compile_encoder(cls: type[Message], version: int) -> Encoder:
-    return _compile(cls, version, _EncoderSource(version, cls.is_flexible(version)))
+    source = EncoderSource(version, cls.is_flexible(version))
+    return source.compile_message(cls, f"encoder of {cls.__name__} v{version}")
 
 
-def compile_tuple_encoder(cls: type[Message], version: int) -> Encoder:
-    return _compile(cls, version, _TupleEncoderSource(version, cls.is_flexible(version)))
-
-
-def _compile(cls: type[Message], version: int, source: "_EncoderSource") -> Encoder:
-    source.line("out = []")
-    source.line("parts = []")
-    source.struct("message", cls)
-    source.flush()
-    source.line("if parts or not out: out.append(b''.join(parts))")
-    source.line("return out")
-    return source.compile(f"encoder of {cls.__name__} v{version}")
-
-
-class _EncoderSource(Source):
+class EncoderSource(Source):
     def __init__(self, version: int, flexible: bool) -> None:
         super().__init__("encode(message)", dict(_SCOPE))
         self._version = version
         self._flexible = flexible
         self._write = "parts.append"
 
+    def compile_message(self, cls: type[Message], title: str) -> Encoder:
+        self.line("out = []")
+        self.line("parts = []")
+        self.struct("message", cls)
+        self.flush()
+        self.line("if parts or not out: out.append(b''.join(parts))")
+        self.line("return out")
+        return self.compile(title)
+
     def emit(self, run: list[tuple[str, str]]) -> None:
+        self.line(f"{self._write}({self._packed(run)})")
+
+    def _packed(self, run: list[tuple[str, str]]) -> str:
+        """The expression for the bytes of a run."""
         codes = "".join(code for code, _ in run)
         if not codes.strip("x"):
-            self.line(f"{self._write}({bytes(len(codes))!r})")
-            return
+            return repr(bytes(len(codes)))
+        if codes == "1s":
+            return run[0][1]
         pack = self.refer(f"pack_{codes.replace('?', 'bool')}", struct.Struct(">" + codes).pack)
-        self.line(f"{self._write}({pack}({', '.join(value for _, value in run if value)}))")
+        return f"{pack}({', '.join(value for _, value in run if value)})"
 
     def struct(self, this: str, cls: type[Struct]) -> None:
         self._fields([(field, f"{this}.{field.name}") for field in cls.__fields__ if field.in_version(self._version)])
@@ -212,64 +213,3 @@ class _EncoderSource(Source):
         if isinstance(field.type, type):
             return " or ".join(self._differs(f"{place}.{inner.name}", inner) for inner in field.type.__fields__)
         return f"{place} is not None" if field.default is None else f"{place} != {field.default!r}"
-
-
-class _TupleEncoderSource(_EncoderSource):
-    def _local(self, place: str) -> str:
-        return place
-
-    def struct(self, this: str, cls: type[Struct]) -> None:
-        places = [self.name(field.name) for field in cls.__fields__]
-        self.line(f"{', '.join(places)}, = {this}")
-        pairs = zip(cls.__fields__, places, strict=True)
-        present = [(field, place) for field, place in pairs if field.in_version(self._version)]
-        at_default = self._conditions_for_one_pack(present)
-        if not at_default:
-            self._fields(present)
-            return
-        self.flush()
-        with self.block(f"if {' and '.join(at_default)}:"):
-            self._pack_at_once(present)
-        with self.block("else:"):
-            self._fields(present)
-
-    def _conditions_for_one_pack(self, present: list[tuple[Field, str]]) -> list[str]:
-        """Under which fields of variable size have their default values, so that the size of the struct is known, as in
-        nearly every answer to a Produce. Empty if there are no such fields, or others."""
-        conditions = []
-        for field, place in present:
-            if field.tag is not None:
-                conditions.append(f"not ({self._differs(place, field)})")
-            elif isinstance(field.type, Array) and field.default is list and not field.nullable(self._version):
-                conditions.append(f"not {place}")
-            elif not isinstance(field.type, (Fixed, type)) and field.default is None:
-                conditions.append(f"{place} is None")
-            elif not isinstance(field.type, Fixed):
-                return []
-        return conditions
-
-    def _pack_at_once(self, present: list[tuple[Field, str]]) -> None:
-        for field, place in present:
-            if isinstance(field.type, Fixed) and field.tag is None:
-                self.run.append((field.type.code, place))
-            elif field.tag is None:
-                empty = self._no_elements if field.default is list else self._null(field.type)
-                self.run.append((f"{len(empty)}s", repr(empty)))
-        if self._flexible:
-            self.run.append(("x", ""))
-
-    @property
-    def _no_elements(self) -> bytes:
-        return b"\x01" if self._flexible else b"\0\0\0\0"
-
-    def _differs(self, place: str, field: Field) -> str:
-        if isinstance(field.default, StructType):
-            return f"{place} != {_default_tuple(field.default)!r}"
-        return super()._differs(place, field)
-
-
-def _default_tuple(cls: StructType) -> tuple[object, ...]:
-    return tuple(
-        _default_tuple(field.default) if isinstance(field.default, StructType) else field.make_default()
-        for field in cls.__fields__
-    )

@@ -1,9 +1,9 @@
-"""The few shapes every Kafka message is made of.
+"""The primitive types of all Kafka messages.
 
-Numbers are big-endian and of fixed width. Everything of variable size is a length followed by content, and lengths
-come in two dialects. The old one writes an int16 (strings) or int32 (bytes, arrays), with -1 for null. The compact
-one, used by the flexible versions of KIP-482, writes the length plus one as an unsigned varint, with 0 for null.
-Flexible versions also end every struct with tagged fields, which a reader that does not know them skips.
+Numbers are big-endian and of fixed width. Everything of variable size is a length followed by content. There are two
+formats of lengths. The old format is an int16 (strings) or int32 (bytes, arrays), with -1 for null. The compact format,
+of the flexible versions of KIP-482, is the length plus one as an unsigned varint, with 0 for null. In flexible
+versions, every struct ends with tagged fields. A reader skips the tags that it does not know.
 
 A reader takes a buffer and a position and returns a value and the position after it.
 """
@@ -12,20 +12,20 @@ import struct
 from typing import Any, Literal
 
 LengthFormat = Literal["h", "i", "compact"]
-"""How a length is written: as an int16, as an int32, or compactly."""
+"""The format of a length: int16, int32 or compact."""
 
 MAX_REQUEST_ELEMENTS = 25_000
-"""Elements in the arrays of one request, integers included. Nearly every element asks for an answer of its own, which
-costs more than the element, and nobody else is served while they are decoded."""
+"""The most elements in the arrays of one request, including integers. Nearly every element needs an element in the
+reply, which costs more, and decoding blocks the event loop."""
 
 MAX_ELEMENTS = 250_000
-"""Structs and strings in the arrays of any other message: a few bytes on the wire become a hundred in memory."""
+"""The most structs and strings in the arrays of any other message. A few bytes on the wire take a hundred in memory."""
 
 INTEGERS_PER_ELEMENT = 8
-"""In these messages, so many integers count as one element: an integer takes 36 bytes, a struct some hundreds."""
+"""In these messages, this many integers count as one element: an integer takes 36 bytes, a struct some hundreds."""
 
 MAX_STRING_BYTES = 0x7FFF
-"""Kafka holds compact strings to the limit that the old int16 length imposed."""
+"""Kafka limits compact strings to the maximum of the old int16 length."""
 
 _MAX_VARINT_BYTES = 5
 
@@ -35,11 +35,11 @@ class WireError(ValueError):
 
 
 class DecodeError(WireError):
-    """The bytes are not the message that they claim to be: the peer's mistake."""
+    """The bytes are not a valid message. The peer has made a mistake."""
 
 
 class EncodeError(WireError):
-    """The message has a value that its version cannot carry: a mistake of this program."""
+    """The message has a value that its version cannot represent. This program has made a mistake."""
 
 
 def read_fixed(code: str, buffer: memoryview, position: int) -> tuple[Any, int]:
@@ -57,7 +57,8 @@ def write_fixed(code: str, value: object) -> bytes:
 
 
 def read_varint(buffer: memoryview, position: int) -> tuple[int, int]:
-    """Seven bits per byte, lowest first; a set high bit says that more follow. Unsigned, at most 32 bits."""
+    """Read an unsigned integer of at most 32 bits: seven bits per byte, lowest first. A set high bit means that more
+    bytes follow."""
     try:
         byte = buffer[position]
         if byte < 0x80:
@@ -87,7 +88,7 @@ def write_varint(value: int) -> bytes:
 
 
 def read_length(length_format: LengthFormat, buffer: memoryview, position: int) -> tuple[int | None, int]:
-    """The length of what follows, or None for null."""
+    """The length of the content, or None for null."""
     if length_format == "compact":
         stored, position = read_varint(buffer, position)
         length = stored - 1
@@ -121,7 +122,7 @@ def read_text(buffer: memoryview, position: int, length: int) -> tuple[str, int]
 
 
 def skip_tagged_fields(buffer: memoryview, position: int) -> int:
-    """Step over a whole section of tagged fields, none of which the reader knows."""
+    """Skip all tagged fields of a struct without known tags."""
     count, position = read_varint(buffer, position)
     for _ in range(count):
         _, position = read_varint(buffer, position)
@@ -142,7 +143,7 @@ def truncated(missing: int) -> DecodeError:
 
 
 def negative(length: int) -> DecodeError:
-    return DecodeError(f"a length of {length} is neither a size nor null")
+    return DecodeError(f"a length of {length} is invalid")
 
 
 def string_too_long(length: int, error: type[WireError] = DecodeError) -> WireError:
@@ -158,8 +159,8 @@ def too_many(count: int, room: int) -> DecodeError:
 
 
 def too_many_in_all() -> DecodeError:
-    return DecodeError("a message of too many elements")
+    return DecodeError("the message has too many elements")
 
 
 def wrong_tag_size(tag: int) -> DecodeError:
-    return DecodeError(f"tagged field {tag} does not have the size it claims")
+    return DecodeError(f"tagged field {tag} has a wrong size")

@@ -1,6 +1,6 @@
-"""The definition of the encoding: walks the schema field by field, one primitive at a time.
+"""The definition of the encoding: handles the schema field by field, one primitive at a time.
 
-It says what `codec` must do, at a fraction of the speed; tests hold the two to the same bytes, values and refusals.
+It is much slower than `codec`. Tests check that both give the same bytes, the same values and the same errors.
 """
 
 from typing import Any, TypeVar
@@ -44,7 +44,7 @@ def encode(message: Message, version: int) -> bytes:
 
 
 class _Dialect:
-    """What a version means for every struct inside the message."""
+    """The fields and the length format of a message version."""
 
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
@@ -145,7 +145,7 @@ class _Writer(_Dialect):
         return content + self.tagged_fields(this) if self.flexible else content
 
     def tagged_fields(self, this: Struct) -> bytes:
-        """Only those that are not at their default, in the order of their tags."""
+        """The tagged fields with a value other than the default, in the order of their tags."""
         fields = [
             field for field in self.fields(this, tagged=True) if getattr(this, field.name) != field.make_default()
         ]

@@ -1,13 +1,13 @@
-"""The vocabulary in which Kafka's messages are declared: each once, for all its versions.
+"""The classes that declare Kafka's messages: each message once, for all its versions.
 
     class Topic(Struct):
         name: str = string(until=12)
         topic_id: TopicId = uuid(since=13)
         partitions: list[int] = array(int32())
 
-A declaration lists fields in wire order, each with the versions that carry it. A field that a version lacks is left
-out when encoding and takes its default when decoding. Classes get `__slots__` and a keyword-only `__init__` in which
-every field has a default; the latter is compiled when the first instance is made, so that importing stays cheap.
+A declaration lists fields in wire order, each with the versions that have it. If a version lacks a field, the encoder
+leaves it out and the decoder sets its default. Classes get `__slots__` and a keyword-only `__init__` in which every
+field has a default. `__init__` is compiled for the first instance, so that the import stays cheap.
 """
 
 from collections.abc import Callable
@@ -17,11 +17,11 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, dataclass_transform
 from ottla.wire.primitives import DecodeError, WireError
 
 LATEST = 0x7FFF
-"""The last version of a field that has not been removed."""
+"""`until` of a field that was never removed."""
 
 
 class Fixed(NamedTuple):
-    """A number, boolean or id of fixed width, by its code in the `struct` module."""
+    """A number, boolean or id of fixed width. `code` is its code in the `struct` module."""
 
     code: str
 
@@ -31,7 +31,7 @@ class Text(NamedTuple):
 
 
 class Blob(NamedTuple):
-    """Bytes. `zero_copy` ones, the record batches, stay a view of the received buffer instead of becoming a copy."""
+    """Bytes. With `zero_copy`, for record batches, the decoder returns a view of the received buffer, not a copy."""
 
     zero_copy: bool
 
@@ -44,7 +44,7 @@ FieldType: TypeAlias = "Fixed | Text | Blob | Array | type[Struct]"
 
 
 class Field:
-    """One field: its type, the versions that carry it, and what it is when they do not."""
+    """One field: its type, the versions that have it, and its default for other versions."""
 
     __slots__ = ("default", "name", "nullable_since", "since", "tag", "type", "until")
     name: str
@@ -74,7 +74,7 @@ class Field:
 
     @property
     def factory(self) -> Callable[[], Any] | None:
-        """Makes the default where it is mutable and must not be shared."""
+        """Creates the default if it is mutable, because a mutable default must not be shared."""
         return self.default if self.default is list or isinstance(self.default, StructType) else None
 
     def make_default(self) -> Any:
@@ -102,7 +102,7 @@ def int64(*, since: int = 0, until: int = LATEST, default: int = 0, tag: int | N
 
 
 def uuid(*, since: int = 0, tag: int | None = None) -> Any:
-    """Sixteen raw bytes, all zero when there is no id."""
+    """Sixteen raw bytes. All zero means no id."""
     return Field(Fixed("16s"), bytes(16), since=since, tag=tag)
 
 
@@ -122,7 +122,7 @@ def binary(*, since: int = 0, nullable_since: int | None = None, default: bytes 
 
 
 def record_batches() -> Any:
-    """Record batches, passed through untouched: a view when decoded; a view, bytes or a file slice to encode."""
+    """Record batches, passed through unchanged. Decoded to a view; encoded from a view, bytes or a file slice."""
     return Field(Blob(zero_copy=True), None, since=0, nullable_since=0)
 
 
@@ -140,7 +140,7 @@ def array(
 
 
 def struct(fields: "type[Struct]", *, since: int = 0, tag: int | None = None) -> Any:
-    """A nested struct, by default one whose fields have their defaults."""
+    """A nested struct. In its default, all fields have their defaults."""
     return Field(fields, fields, since=since, tag=tag)
 
 
@@ -165,7 +165,7 @@ class StructType(type):
 
 
 class Struct(metaclass=StructType):
-    """A group of fields, nested in a message or a message itself."""
+    """A group of fields: a message, or a part of one."""
 
     __fields__: ClassVar[tuple[Field, ...]]
 
@@ -204,7 +204,7 @@ def _compile_init(cls: type[Struct]) -> Callable[..., None]:
 
 
 class Message(Struct):
-    """A struct that stands alone, and therefore knows its versions."""
+    """A struct with versions."""
 
     min_version: ClassVar[int]
     max_version: ClassVar[int]
@@ -229,7 +229,7 @@ class Message(Struct):
 
 
 class Api(NamedTuple):
-    """An API's key and versions. Its request and response are imported when they are first asked for."""
+    """An API's key and versions. Its request and response classes are imported at their first use."""
 
     key: int
     name: str

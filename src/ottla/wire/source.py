@@ -1,4 +1,4 @@
-"""Writing Python source: what the decoder's and the encoder's compilers have in common."""
+"""Writes Python source. The compilers of decoders and encoders share this code."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -7,11 +7,10 @@ from typing import Any
 
 
 class Source(ABC):
-    """The lines of a function in the making, and the objects they refer to by name.
+    """The lines of a function that is being written, and the objects that they use by name.
 
-    Neighbouring fixed-width values are not read or written one by one. They gather in a run, and the run becomes one
-    call into `struct` when something of variable size ends it. A line that is added meanwhile must not depend on a
-    value that is still in the run.
+    Adjacent values of fixed width are collected in a run. A value of variable size ends the run, which becomes one call
+    into `struct`. A line that is added before must not depend on a value in the run.
     """
 
     def __init__(self, signature: str, scope: dict[str, Any]) -> None:
@@ -42,7 +41,7 @@ class Source(ABC):
         """Add the lines that read or write a run of (struct code, expression) pairs."""
 
     def name(self, stem: str) -> str:
-        """A new variable."""
+        """The name of a new variable."""
         self._names += 1
         return f"{stem}{self._names}"
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.wire.decoding import Decoder, DecoderSource
-from ottla.wire.schema import Array, Field, Message, Struct, StructType
+from ottla.wire.schema import Field, Message, Struct, StructType
+from ottla.wire.splitting import element_of, split_at
 
 _MAX_MEMO = 1 << 10
 """Bytes of a message that are remembered."""
@@ -19,63 +20,56 @@ def compile_tuple_decoder(cls: type[Message], version: int) -> Decoder:
 
 
 class _TupleDecoderSource(DecoderSource):
-    """A client sends nearly the same message over and over: settings, one topic, one partition of it. The memo has the
-    beginning of the last message, up to the first partition of the first topic, and what follows the only partition.
-    Where the next message has the same bytes, their values are taken from the memo."""
+    """A client sends nearly the same message over and over: settings, one topic, one partition of it. The memo has what
+    stands before and behind the partition in the last such message. Where the next message has the same bytes, their
+    values are taken from the memo."""
 
     def compile_message(self, cls: type[Message], title: str) -> Callable[..., tuple[Any, int]]:
         outer = _Split.of(cls, self)
-        inner = None if outer is None else _Split.of(outer.element, self)
+        inner = None if outer is None else _Split.of(element_of(outer.array), self)
         if outer is None or inner is None:
             return super().compile_message(cls, title)
-        head = ", ".join([place for _, place in outer.head + inner.head] + [outer.count, inner.count, "budget"])
+        head = "".join(f"{place}, " for _, place in outer.head + inner.head)
         tail = "".join(f"{place}, " for _, place in outer.rest + inner.rest)
         self.line("end = len(buffer)")
-        self.line("known, values, known_end, end_values = memo")
-        self.line("hit = known is not None and buffer[position : position + len(known)] == known")
+        self.line("start = position")
+        self.line(f"budget = {self._max_elements}")
+        self._one_element(outer, inner, head, tail)
         self._defaults(outer.fields)
-        self._defaults(inner.fields)
-        with self.block("if hit:"):
-            self.line(f"{head} = values")
-            self.line("position += len(known)")
-            self._only_element(outer, inner, tail)
-        with self.block("else:"):
-            self.line("start = position")
-            self.line(f"budget = {self._max_elements}")
-            self._head(outer)
-        self._loop(outer, inner, head)
+        self._head(outer)
+        self._loop(outer, inner)
         self._tail(outer)
         self.line("if position > end: raise truncated(position - end)")
-        with self.block(f"if 1 == {outer.count} == {inner.count} and position - behind < {_MAX_MEMO}:"):
-            self.line(f"memo[2:] = bytes(buffer[behind:position]), ({tail})")
+        with self.block(f"if 1 == {outer.count} == {inner.count} and first - start + position - behind < {_MAX_MEMO}:"):
+            values = f"({head}), bytes(buffer[behind:position]), ({tail})"
+            self.line(f"memo[:] = bytes(buffer[start:first]), first - start, {values}")
         self.line(f"return {_tuple(outer.fields)}, position")
         return self.compile(title)
 
-    def _only_element(self, outer: "_Split", inner: "_Split", tail: str) -> None:
-        """One topic with one partition, and what follows is what followed last time."""
-        with self.block(f"if 1 == {outer.count} == {inner.count}:"):
-            self.line("first = position")
-            self._value("item", inner.element, "element")
+    def _one_element(self, outer: "_Split", inner: "_Split", head: str, tail: str) -> None:
+        """Fast path for one topic with one partition, between the same bytes as last time."""
+        self.line("known, size, head, known_end, tail = memo")
+        with self.block("if buffer[position : position + size] == known:"):
+            self.line("position += size")
+            self._value("item", element_of(inner.array), "element")
             self.flush()
             with self.block("if buffer[position:] == known_end and position <= end:"):
-                self.line(f"({tail}) = end_values")
+                self.line(f"{head}= head")
+                if tail:
+                    self.line(f"{tail}= tail")
                 self.line(f"{inner.place} = [item]")
                 self.line(f"{outer.place} = [{_tuple(inner.fields)}]")
                 self.line(f"return {_tuple(outer.fields)}, end")
-            self.line("position = first")
+            self.line(f"position, budget = start, {self._max_elements}")
 
-    def _loop(self, outer: "_Split", inner: "_Split", head: str) -> None:
-        """Read the elements of both arrays. On a hit, the head of the first outer one is known."""
+    def _loop(self, outer: "_Split", inner: "_Split") -> None:
+        """Read the elements of both arrays, and note where the last outer element has its inner ones."""
         self.line(f"{outer.place} = items = []")
         with self.block(f"for _ in range({outer.count}):"):
             self._defaults(inner.fields)
-            with self.block("if hit:"):
-                self.line("hit = False")
-            with self.block("else:"):
-                self._head(inner)
-                with self.block(f"if not items and position - start < {_MAX_MEMO}:"):
-                    self.line(f"memo[:2] = bytes(buffer[start:position]), ({head})")
-            self._elements(inner.place, inner.element, "element", inner.count)
+            self._head(inner)
+            self.line("first = position")
+            self._elements(inner.place, element_of(inner.array), "element", inner.count)
             self.line("behind = position")
             self._tail(inner)
             self.line(f"items.append({_tuple(inner.fields)})")
@@ -101,14 +95,9 @@ class _TupleDecoderSource(DecoderSource):
         """The fields, each with a new variable for its value."""
         return [(field, self.name(field.name)) for field in cls.__fields__]
 
-    def is_array_of_structs(self, field: Field) -> bool:
-        return (
-            isinstance(field.type, Array)
-            and isinstance(field.type.element, StructType)
-            and field.tag is None
-            and field.in_version(self._version)
-            and not field.nullable(self._version)
-        )
+    @property
+    def version(self) -> int:
+        return self._version
 
     def _default(self, field: Field) -> str:
         if isinstance(field.default, StructType):
@@ -132,20 +121,11 @@ class _Split:
 
     @classmethod
     def of(cls, struct: type[Struct], source: _TupleDecoderSource) -> "_Split | None":
-        """None if the struct has no such array, or has other arrays before it, which messages could not share."""
+        array = split_at(struct, source.version)
+        if array is None:
+            return None
         fields = source.places(struct)
-        for position, (field, _) in enumerate(fields):
-            if source.is_array_of_structs(field):
-                return cls(fields, position, source.name("count"))
-            if isinstance(field.type, Array):
-                return None
-        return None
-
-    @property
-    def element(self) -> type[Struct]:
-        assert isinstance(self.array.type, Array)
-        assert isinstance(self.array.type.element, type)
-        return self.array.type.element
+        return cls(fields, [field for field, _ in fields].index(array), source.name("count"))
 
 
 def _tuple(fields: list[tuple[Field, str]]) -> str:

@@ -1,7 +1,7 @@
-"""The table of the APIs Ottla speaks, at the version ranges of Kafka 4.3.
+"""The table of Ottla's APIs, with the version ranges of Kafka 4.3.
 
-One module per API declares its request and response; the table finds them when they are first needed, so that
-importing one API does not import the others.
+One module per API declares its request and response. The table imports them at their first use, so the import of one
+API does not import the others.
 """
 
 from ottla.wire.schema import Api

@@ -1,7 +1,7 @@
-"""AddOffsetsToTxn: a transaction will commit offsets of a group (KIP-98).
+"""AddOffsetsToTxn: announce that a transaction will commit offsets of a group (KIP-98).
 
-v2 may answer PRODUCER_FENCED; v3 is flexible; v4 may answer TRANSACTION_ABORTABLE (KIP-890). A client of transaction
-protocol 2 does without it: its TxnOffsetCommit says the same.
+v2 may return PRODUCER_FENCED; v3 is flexible; v4 may return TRANSACTION_ABORTABLE (KIP-890). A client with transaction
+protocol 2 does not send it: its TxnOffsetCommit also adds the group.
 """
 
 from ottla.wire.api import ADD_OFFSETS_TO_TXN

@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn: name the partitions that a transaction writes to, before it does (KIP-98).
+"""AddPartitionsToTxn: add partitions to a transaction before it writes to them (KIP-98).
 
-v2 may answer PRODUCER_FENCED; v3 is flexible. v4 and v5 are for brokers, which ask for many transactions at once and
-may only ask whether partitions have been added (KIP-890); v5 may answer TRANSACTION_ABORTABLE.
+v2 may return PRODUCER_FENCED; v3 is flexible. v4 and v5 are for brokers, which send many transactions at once and can
+only verify that partitions were added (KIP-890); v5 may return TRANSACTION_ABORTABLE.
 """
 
 from ottla.wire.api import ADD_PARTITIONS_TO_TXN

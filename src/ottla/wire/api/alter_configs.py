@@ -1,4 +1,4 @@
-"""AlterConfigs: replace all configs of a resource; IncrementalAlterConfigs has taken its place. v2 is flexible."""
+"""AlterConfigs: replace all configs of a resource. Deprecated by IncrementalAlterConfigs. v2 is flexible."""
 
 from ottla.wire.api import ALTER_CONFIGS
 from ottla.wire.schema import Request, Response, Struct, array, boolean, int8, int16, int32, string

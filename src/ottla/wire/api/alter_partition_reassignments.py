@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments: other replicas for partitions (KIP-455). Null replicas cancel what is under way.
+"""AlterPartitionReassignments: assign other replicas to partitions (KIP-455). Null replicas cancel a reassignment.
 
-v1 lets a client insist that the number of replicas stays what it is (KIP-860).
+v1 lets a client require that the number of replicas stays the same (KIP-860).
 """
 
 from ottla.wire.api import ALTER_PARTITION_REASSIGNMENTS

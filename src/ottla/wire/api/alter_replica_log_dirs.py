@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: move the replicas of one broker to other log directories of it (KIP-113). v2 is flexible."""
+"""AlterReplicaLogDirs: move replicas to other log directories of the same broker (KIP-113). v2 is flexible."""
 
 from ottla.wire.api import ALTER_REPLICA_LOG_DIRS
 from ottla.wire.schema import Request, Response, Struct, array, int16, int32, string

@@ -1,8 +1,8 @@
-"""ApiVersions: what this broker speaks; the first request on nearly every connection.
+"""ApiVersions: the APIs and versions of this broker. It is the first request on nearly every connection.
 
-A broker that does not know the version asked for answers v0 with its list and UNSUPPORTED_VERSION, and the client tries
-again. v3 is flexible, names the client's software (KIP-511) and lists features (KIP-584); v4 may list features whose
-lowest version is 0.
+If a broker does not know the requested version, it replies with v0, its list and UNSUPPORTED_VERSION, and the client
+retries. v3 is flexible, has the name of the client's software (KIP-511) and lists features (KIP-584); v4 may list
+features whose lowest version is 0.
 """
 
 from ottla.wire.api import API_VERSIONS

@@ -1,7 +1,8 @@
-"""What consumers tell each other through JoinGroup and SyncGroup: their subscriptions, and the leader's assignments.
+"""The messages between consumers in JoinGroup and SyncGroup: their subscriptions, and the leader's assignments.
 
-To the broker both are opaque bytes, except that it reads the subscribed topics to refuse deleting offsets in use. Each
-starts with an int16 version that is not part of the schema; readers take a newer version for the newest they know.
+They are opaque bytes for the broker, except that it reads the subscribed topics to reject the deletion of offsets in
+use. Each starts with an int16 version that is not part of the schema. A reader decodes a newer version as the newest
+version it knows.
 """
 
 from ottla.wire.schema import Message, Struct, array, binary, int32, string

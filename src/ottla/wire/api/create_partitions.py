@@ -1,4 +1,4 @@
-"""CreatePartitions: grow topics (KIP-195). v2 is flexible; v3 may be throttled (KIP-599)."""
+"""CreatePartitions: add partitions to topics (KIP-195). v2 is flexible; v3 may be throttled (KIP-599)."""
 
 from ottla.wire.api import CREATE_PARTITIONS
 from ottla.wire.schema import Request, Response, Struct, array, boolean, int16, int32, string

@@ -1,4 +1,4 @@
-"""DescribeConfigs: configs of topics, brokers and more, with where each value comes from.
+"""DescribeConfigs: configs of topics, brokers and other resources, with the source of each value.
 
 v1 lists synonyms (KIP-226); v3 adds types and documentation (KIP-569); v4 is flexible.
 """

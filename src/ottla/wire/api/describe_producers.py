@@ -1,4 +1,4 @@
-"""DescribeProducers: who writes to a partition, and since which offset in a transaction (KIP-664)."""
+"""DescribeProducers: the producers of a partition, and the start offsets of their transactions (KIP-664)."""
 
 from ottla.wire.api import DESCRIBE_PRODUCERS
 from ottla.wire.schema import Request, Response, Struct, array, int16, int32, int64, string

@@ -1,4 +1,4 @@
-"""DescribeTransactions: the state of transactional ids; only their coordinator knows it (KIP-664)."""
+"""DescribeTransactions: the state of transactional ids, from their coordinator (KIP-664)."""
 
 from ottla.wire.api import DESCRIBE_TRANSACTIONS
 from ottla.wire.schema import Request, Response, Struct, array, int16, int32, int64, string

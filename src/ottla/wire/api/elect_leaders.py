@@ -1,6 +1,6 @@
 """ElectLeaders: elect the preferred leader of partitions (KIP-183), or from v1 an unclean one (KIP-460).
 
-v2 is flexible. Null partitions mean all of them.
+v2 is flexible. Null means all partitions.
 """
 
 from ottla.wire.api import ELECT_LEADERS

@@ -1,7 +1,7 @@
 """EndTxn: commit or abort a transaction (KIP-98).
 
-v2 may answer PRODUCER_FENCED; v3 is flexible; v4 may answer TRANSACTION_ABORTABLE; v5 is transaction protocol 2: each
-end raises the producer's epoch, and the reply says what the producer goes on with (both KIP-890).
+v2 may return PRODUCER_FENCED; v3 is flexible; v4 may return TRANSACTION_ABORTABLE; v5 is transaction protocol 2: each
+end increments the producer's epoch, and the reply has the producer's next id and epoch (both KIP-890).
 """
 
 from ottla.wire.api import END_TXN

@@ -1,10 +1,10 @@
 """Fetch: read record batches, as a consumer or as a follower replica.
 
-v4 brings isolation levels and aborted transactions (KIP-98); v5 log start offsets (KIP-107); v7 fetch sessions
+v4 adds isolation levels and aborted transactions (KIP-98); v5 log start offsets (KIP-107); v7 fetch sessions
 (KIP-227); v9 leader epochs (KIP-320); v10 allows zstd (KIP-110); v11 lets a consumer read from a near replica
-(KIP-392); v12 is flexible and lets a follower see where its log diverges (KIP-595); v13 names topics by id (KIP-516);
-v14 knows tiered storage (KIP-405); v15 moves the replica id to a tagged field, with its epoch (KIP-903); v16 points
-at the new leader (KIP-951); v17 adds the follower's directory (KIP-853) and v18 its high watermark (KIP-1166).
+(KIP-392); v12 is flexible and tells a follower where its log diverges (KIP-595); v13 names topics by id (KIP-516);
+v14 supports tiered storage (KIP-405); v15 moves the replica id to a tagged field, with its epoch (KIP-903); v16 returns
+the new leader (KIP-951); v17 adds the follower's directory (KIP-853) and v18 its high watermark (KIP-1166).
 """
 
 from collections.abc import Sized

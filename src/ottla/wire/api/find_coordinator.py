@@ -1,6 +1,6 @@
 """FindCoordinator: the broker that coordinates a group or a transactional id.
 
-v1 tells the two apart by a key type; v3 is flexible; v4 looks up many keys at once (KIP-699); v5 may answer
+v1 adds a key type for transactional ids; v3 is flexible; v4 looks up many keys at once (KIP-699); v5 may return
 TRANSACTION_ABORTABLE (KIP-890); v6 adds share groups (KIP-932).
 """
 

@@ -1,7 +1,7 @@
-"""The records that a group coordinator keeps in `__consumer_offsets`.
+"""The records of a group coordinator in `__consumer_offsets`.
 
-A record's key and value each start with an int16 version that is not part of the schema. In a key that number is
-really the record's type: 0 and 1 are an offset commit, 2 is a group's metadata. A record without a value deletes.
+A record's key and value each start with an int16 version that is not part of the schema. In a key, the version is the
+type of the record: 0 and 1 are an offset commit, 2 is a group's metadata. A record without a value is a tombstone.
 """
 
 from ottla.model import TopicId

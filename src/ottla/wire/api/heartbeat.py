@@ -1,4 +1,4 @@
-"""Heartbeat: a member of a classic group is alive, and learns whether the group is rebalancing.
+"""Heartbeat: a member of a classic group reports that it is alive. The reply tells whether the group is rebalancing.
 
 v3 adds static members (KIP-345); v4 is flexible.
 """

@@ -1,7 +1,7 @@
-"""InitProducerId: an id for an idempotent or transactional producer (KIP-98).
+"""InitProducerId: get an id for an idempotent or transactional producer (KIP-98).
 
-v2 is flexible; v3 lets a producer that has failed go on under a new epoch (KIP-360); v4 may answer PRODUCER_FENCED; v5
-may answer TRANSACTION_ABORTABLE (KIP-890). Kafka has a v6 for two-phase commit (KIP-939) that it does not yet offer.
+v2 is flexible; v3 lets a failed producer continue with a new epoch (KIP-360); v4 may return PRODUCER_FENCED; v5 may
+return TRANSACTION_ABORTABLE (KIP-890). Kafka has an unstable v6 for two-phase commit (KIP-939).
 """
 
 from ottla.wire.api import INIT_PRODUCER_ID

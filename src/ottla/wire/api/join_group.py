@@ -1,8 +1,8 @@
-"""JoinGroup: become a member of a classic group; answered when the whole group has gathered.
+"""JoinGroup: become a member of a classic group. The reply comes when all members have joined.
 
-v1 separates the rebalance timeout from the session's (KIP-62); v4 makes a new member join twice, the second time with
-the id it was given (KIP-394); v5 adds static members (KIP-345); v6 is flexible; v7 returns the protocol's type
-(KIP-559); v8 takes a reason (KIP-800); v9 tells a leader when it need not assign (KIP-814).
+v1 separates the rebalance timeout from the session timeout (KIP-62); v4 makes a new member join twice, the second time
+with the member id of the first reply (KIP-394); v5 adds static members (KIP-345); v6 is flexible; v7 returns the
+protocol type (KIP-559); v8 takes a reason (KIP-800); v9 lets a leader skip the assignment (KIP-814).
 """
 
 from ottla.wire.api import JOIN_GROUP

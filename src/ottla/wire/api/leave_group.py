@@ -1,6 +1,6 @@
 """LeaveGroup: members leave a classic group at once instead of timing out.
 
-v3 removes many, also by their static ids (KIP-345); v4 is flexible; v5 takes reasons (KIP-800).
+v3 removes several members, also by their static ids (KIP-345); v4 is flexible; v5 takes reasons (KIP-800).
 """
 
 from ottla.wire.api import LEAVE_GROUP

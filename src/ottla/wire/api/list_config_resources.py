@@ -1,6 +1,6 @@
 """ListConfigResources: the names of resources that have configs (KIP-1142).
 
-v0 is the former ListClientMetricsResources (KIP-1000), which is why the type defaults to 16, client metrics.
+v0 is the former ListClientMetricsResources (KIP-1000), so the type defaults to 16, client metrics.
 """
 
 from ottla.wire.api import LIST_CONFIG_RESOURCES

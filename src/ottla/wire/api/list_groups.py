@@ -1,4 +1,4 @@
-"""ListGroups: the groups this broker coordinates.
+"""ListGroups: the groups that this broker coordinates.
 
 v3 is flexible; v4 filters by state (KIP-518) and v5 by type (KIP-848).
 """

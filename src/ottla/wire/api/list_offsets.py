@@ -1,9 +1,9 @@
-"""ListOffsets: the offset that goes with a timestamp, or with a negative number for the ends of the log.
+"""ListOffsets: the offset for a timestamp. Negative timestamps ask for the start or the end of the log.
 
-v2 brings isolation levels (KIP-98); v4 leader epochs (KIP-320); v5 may say that the offset is not known yet (KIP-207);
-v6 is flexible. Later ones add meanings of the timestamp: v7 -3, the record with the highest timestamp (KIP-734); v8 -4,
+v2 adds isolation levels (KIP-98); v4 leader epochs (KIP-320); v5 may return OFFSET_NOT_AVAILABLE (KIP-207); v6 is
+flexible. Later versions add special timestamps: v7 -3, the record with the highest timestamp (KIP-734); v8 -4,
 the earliest offset on local disk (KIP-405); v9 -5, the latest tiered offset (KIP-1005); v11 -6, the earliest offset
-still to be uploaded (KIP-1023). v10 adds a timeout, since remote storage may be slow (KIP-1075).
+still to be uploaded (KIP-1023). v10 adds a timeout, because remote storage may be slow (KIP-1075).
 """
 
 from ottla.wire.api import LIST_OFFSETS

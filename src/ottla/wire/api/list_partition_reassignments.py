@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: which partitions are moving, and where to (KIP-455). Null topics mean all of them."""
+"""ListPartitionReassignments: the current reassignments of partitions (KIP-455). Null means all topics."""
 
 from ottla.wire.api import LIST_PARTITION_REASSIGNMENTS
 from ottla.wire.schema import Request, Response, Struct, array, int16, int32, string

@@ -1,6 +1,6 @@
 """ListTransactions: the transactional ids that a broker coordinates (KIP-664).
 
-v1 asks only for transactions that have run for some time (KIP-994), v2 only for ids that match a pattern (KIP-1152).
+v1 filters by duration (KIP-994), v2 by a pattern for transactional ids (KIP-1152).
 """
 
 from ottla.wire.api import LIST_TRANSACTIONS

@@ -1,10 +1,10 @@
-"""Metadata: the brokers of the cluster, and who leads which partition.
+"""Metadata: the brokers of the cluster, and the leaders of partitions.
 
-In v0 an empty list asks for all topics; from v1 null does, and an empty list asks for none. v1 names the controller and
-racks, v2 the cluster; v4 lets the client decide about auto-creation; v5 lists offline replicas (KIP-112); v7 adds
-leader epochs (KIP-320); v8 authorized operations (KIP-430), of which v11 moves the cluster's to DescribeCluster
-(KIP-700); v9 is flexible; v10 returns topic ids (KIP-516) and v12 takes them; v13 can ask the client to bootstrap again
-(KIP-1102).
+In v0 an empty list means all topics. From v1 on, null means all topics and an empty list none. v1 adds the controller
+and racks, v2 the cluster id; v4 lets the client decide about auto-creation; v5 lists offline replicas (KIP-112); v7
+adds leader epochs (KIP-320); v8 authorized operations (KIP-430), of which v11 moves the cluster's to DescribeCluster
+(KIP-700); v9 is flexible; v10 returns topic ids (KIP-516) and v12 accepts them; v13 can tell the client to bootstrap
+again (KIP-1102).
 """
 
 from ottla.model import TopicId

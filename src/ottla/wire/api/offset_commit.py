@@ -1,7 +1,7 @@
-"""OffsetCommit: store how far a group has read.
+"""OffsetCommit: commit the offsets of a group.
 
-v2 to v4 let the client choose how long to keep offsets; v6 adds leader epochs (KIP-320); v7 static members (KIP-345);
-v8 is flexible; v9 serves the consumer group protocol, whose member epoch takes the generation's place (KIP-848); v10
+v2 to v4 let the client choose the retention of offsets; v6 adds leader epochs (KIP-320); v7 static members (KIP-345);
+v8 is flexible; v9 supports the consumer group protocol, with a member epoch in place of the generation (KIP-848); v10
 names topics by id.
 """
 

@@ -1,7 +1,7 @@
-"""OffsetFetch: how far a group has read.
+"""OffsetFetch: the committed offsets of a group.
 
-v2 asks for all topics with null, and moves the group's errors to the top; v5 adds leader epochs (KIP-320); v6 is
-flexible; v7 can wait for pending transactions (KIP-447); v8 asks for many groups at once (KIP-709); v9 adds the member
+In v2, null means all topics, and the error of the group has a field of its own; v5 adds leader epochs (KIP-320); v6 is
+flexible; v7 can wait for pending transactions (KIP-447); v8 takes many groups at once (KIP-709); v9 adds the member
 and its epoch (KIP-848); v10 names topics by id.
 """
 

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where an epoch ends in the leader's log, to find where another log departs from it.
+"""OffsetForLeaderEpoch: the end offset of an epoch in the leader's log, to find where another log diverges.
 
 v2 fences by the current leader epoch (KIP-320); v3 adds the replica id; v4 is flexible.
 """

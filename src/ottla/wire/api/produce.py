@@ -1,8 +1,8 @@
 """Produce: append record batches to partitions.
 
-v3 carries record batches of format 2 and a transactional id (KIP-98); v5 replies with the log start offset; v7 allows
-zstd (KIP-110); v8 names the records that were refused (KIP-467); v9 is flexible; v10 points at the new leader
-(KIP-951); v11 and v12 serve transactions of the second protocol (KIP-890); v13 names topics by id (KIP-516).
+v3 has record batches of format 2 and a transactional id (KIP-98); v5 returns the log start offset; v7 allows zstd
+(KIP-110); v8 lists the rejected records (KIP-467); v9 is flexible; v10 returns the new leader (KIP-951); v11 and v12
+support transaction protocol 2 (KIP-890); v13 names topics by id (KIP-516).
 """
 
 from ottla.model import TopicId

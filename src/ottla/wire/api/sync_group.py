@@ -1,6 +1,6 @@
-"""SyncGroup: the leader of a classic group hands in the assignments, each member takes its own.
+"""SyncGroup: the leader of a classic group sends the assignments, and each member gets its own.
 
-v3 adds static members (KIP-345); v4 is flexible; v5 repeats the protocol, so that a mismatch is noticed (KIP-559).
+v3 adds static members (KIP-345); v4 is flexible; v5 repeats the protocol, to detect a mismatch (KIP-559).
 """
 
 from ottla.wire.api import SYNC_GROUP

@@ -1,7 +1,7 @@
-"""The records that a transaction coordinator keeps in `__transaction_state`.
+"""The records of a transaction coordinator in `__transaction_state`.
 
 As in `group_records`, key and value each start with an int16 version that is not part of the schema, and a record
-without a value deletes.
+without a value is a tombstone.
 """
 
 from ottla.wire.schema import Message, Struct, array, int8, int16, int32, int64, string

@@ -1,8 +1,8 @@
-"""TxnOffsetCommit: offsets of a group that become visible when the transaction commits (KIP-98).
+"""TxnOffsetCommit: commit offsets of a group, which become visible when the transaction commits (KIP-98).
 
-v2 adds leader epochs (KIP-320); v3 is flexible and says which member commits, so that one of an older generation is
-refused (KIP-447); v4 may answer TRANSACTION_ABORTABLE; v5 is transaction protocol 2, in which the request also adds the
-group's partition to the transaction (both KIP-890).
+v2 adds leader epochs (KIP-320); v3 is flexible and has the member and its generation, so that the coordinator can
+reject an older generation (KIP-447); v4 may return TRANSACTION_ABORTABLE; v5 is transaction protocol 2, in which the
+request also adds the group's partition to the transaction (both KIP-890).
 """
 
 from ottla.wire.api import TXN_OFFSET_COMMIT

@@ -1,7 +1,7 @@
-"""WriteTxnMarkers: what a transaction coordinator asks of the leaders, a commit or abort marker in each partition.
+"""WriteTxnMarkers: a transaction coordinator asks the leaders to write a commit or abort marker to each partition.
 
-v1 is flexible and the oldest that Kafka 4 serves; v2 says under which transaction protocol the transaction ended, so
-that the leader knows which epochs to refuse (KIP-1228). Administrators abort hanging transactions with it (KIP-664).
+v1 is flexible and the oldest version in Kafka 4; v2 has the transaction version, so that the leader knows which epochs
+to reject (KIP-1228). Administrators use it to abort hanging transactions (KIP-664).
 """
 
 from ottla.wire.api import WRITE_TXN_MARKERS
