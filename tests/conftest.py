@@ -1,9 +1,9 @@
-"""`pytester` runs pytest inside of tests. It has options of its own, so only a top-level conftest can ask for it."""
+"""`pytester` runs pytest inside tests. It adds options, so only a top-level conftest can load it."""
 
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["pytester"]
 
-# How long an example takes says more about the machine than about the code.
+# The duration of an example depends more on the machine than on the code.
 settings.register_profile("ottla", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ottla")

@@ -1,4 +1,4 @@
-"""Time that passes when the test says so."""
+"""A clock that the test advances."""
 
 import functools
 import heapq
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 NOW_MS = 1_700_000_000_000
-"""The wall clock at the beginning."""
+"""The wall-clock time at the start."""
 
 
 class ManualTimer:
@@ -46,7 +46,7 @@ class ManualClock:
         return timer
 
     def advance(self, seconds: float) -> None:
-        """Jump ahead, then run what is due by then in its order: late, as on a busy machine."""
+        """Jump ahead, then run all timers that are due, in their order: late, as on a busy machine."""
         self.now += seconds
         while self._calls and self._calls[0].at <= self.now + 1e-9:
             call = heapq.heappop(self._calls)
@@ -55,5 +55,5 @@ class ManualClock:
 
     @property
     def pending(self) -> int:
-        """Timers that would still fire."""
+        """Timers that have not fired yet."""
         return sum(not call.timer.cancelled for call in self._calls)

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from ottla.testing.embedded import EmbeddedBroker as EmbeddedBroker
     from ottla.testing.embedded import embedded as embedded
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _LAZY = ("EmbeddedBroker", "embedded")
 

@@ -1,4 +1,4 @@
-"""The table of Kafka error codes, and the one exception that carries them to a reply."""
+"""The table of Kafka error codes, and the exception that carries them to a reply."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -148,10 +148,10 @@ _MAX_MESSAGE = 1000
 
 
 class KafkaError(Exception):
-    """A request, or one part of it, is refused with a code the client understands.
+    """A request, or one part of it, is rejected with a Kafka error code.
 
-    A long message is cut: it may quote what a client sent, and has to fit into a string of the protocol. When single
-    records of a batch are the reason, `record_errors` has the index in the batch and a message for each (KIP-467).
+    A long message is cut: it may quote text of the client, and must fit into a string of the protocol. If single
+    records of a batch are invalid, `record_errors` has the index in the batch and a message for each (KIP-467).
     """
 
     def __init__(

@@ -1,11 +1,20 @@
-"""The nouns every layer shares. Plain data: no behaviour, no imports from the rest of Ottla."""
+"""The types that all layers share. Plain data: no behaviour, no imports from the rest of Ottla."""
 
 import base64
 import uuid
 from typing import NamedTuple, NewType
 
 TopicId = NewType("TopicId", bytes)
-"""A topic's identity, 16 raw bytes: names can be reused after a deletion, ids cannot."""
+"""The id of a topic, 16 raw bytes. After a deletion a new topic may have the same name, but never the same id."""
+
+LeaderEpoch = NewType("LeaderEpoch", int)
+"""Counts the leaders of one partition: grows with every change of its leader or, by the controller, of its ISR."""
+
+ControllerEpoch = NewType("ControllerEpoch", int)
+"""Counts the controllers of a cluster, so that a former controller can be fenced."""
+
+BrokerEpoch = NewType("BrokerEpoch", int)
+"""Grows with every registration of a broker, so that a restarted broker can be told from its former self."""
 
 ZERO_TOPIC_ID = TopicId(bytes(16))
 METADATA_TOPIC = "__cluster_metadata"
@@ -19,12 +28,13 @@ INTERNAL_TOPICS = frozenset({GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC})
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
-NO_LEADER_EPOCH = -1
+NO_LEADER_EPOCH = LeaderEpoch(-1)
+FIRST_LEADER_EPOCH = LeaderEpoch(0)
 NO_TIMESTAMP = -1
 NO_OFFSET = -1
 
 READ_COMMITTED = 1
-"""The isolation level of a reader that does not want records of open and aborted transactions."""
+"""The isolation level of a reader that skips records of open and aborted transactions."""
 ISOLATION_LEVELS = (0, READ_COMMITTED)
 
 EARLIEST_TIMESTAMP = -2
@@ -44,7 +54,7 @@ class TopicPartition(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """A producer as its coordinator named it: an id, and an epoch that fences its predecessors."""
+    """The id that the coordinator gave to a producer, and the epoch that fences its predecessors."""
 
     producer_id: int
     producer_epoch: int
@@ -68,8 +78,8 @@ def parse_topic_id(text: str) -> TopicId:
 
 
 def printable(text: str, limit: int = 500) -> str:
-    """Text that a client chose, for a log line: control characters are escaped, so that a line stays one line, and text
-    beyond `limit` characters is cut."""
+    """Text of a client for a log line. Control characters are escaped, so that the line stays one line. The text is cut
+    after `limit` characters."""
     if len(text) > limit:
         text = f"{text[:limit]}..."
     if text.isprintable():

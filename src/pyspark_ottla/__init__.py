@@ -1,6 +1,6 @@
-"""`spark.read.format("ottla")`, `readStream`, `write` and `writeStream`: Kafka topics without a jar.
+"""`spark.read.format("ottla")`, `readStream`, `write` and `writeStream`: Kafka topics in Spark without a jar.
 
-Spark finds this package by its name, once it is installed, and registers `DefaultSource`.
+Spark discovers the installed package by its name and registers `DefaultSource`.
 """
 
 from pyspark_ottla.source import OttlaDataSource as DefaultSource

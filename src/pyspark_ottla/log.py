@@ -1,4 +1,4 @@
-"""The data source `ottla-log`: a data directory as a table, without a broker."""
+"""The data source `ottla-log`: reads a data directory as a table, without a broker."""
 
 from collections.abc import Iterator
 
@@ -41,6 +41,6 @@ class OttlaLogReader(DataSourceReader):
         return [SegmentPartition(segment) for segment in plan]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Spark asks for a read even when a plan has no partitions, with one that has no value."""
+        """For a plan without partitions, Spark calls `read` with an InputPartition that has no value."""
         if isinstance(partition, SegmentPartition):
             yield from read_segment(partition.segment, headers=self._options.include_headers)

@@ -23,7 +23,7 @@ from ottla.spark.writing import BatchMarker, WriteFailed, write_at_least_once, w
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
-"""What Spark tells the tasks of a micro-batch about it."""
+"""The local properties by which Spark identifies a micro-batch in its tasks."""
 
 _TYPES: dict[str, tuple[type[DataType], ...]] = {
     "topic": (StringType,),
@@ -37,13 +37,13 @@ _TYPES: dict[str, tuple[type[DataType], ...]] = {
 
 @dataclass
 class Written(WriterCommitMessage):
-    """How many rows a task has written."""
+    """The number of rows that a task has written."""
 
     rows: int
 
 
 class OttlaWriter(DataSourceArrowWriter):
-    """A batch query. Its tasks may be tried again, so a job that nobody named has an id of its own."""
+    """A batch query. Spark may retry its tasks, so a job without `queryId` and `batchId` gets a random id."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -60,7 +60,7 @@ class OttlaWriter(DataSourceArrowWriter):
 class OttlaStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions) -> None:
         if options.batch is not None:
-            raise OptionError("queryId and batchId are for batches, as in foreachBatch: a stream has its own")
+            raise OptionError("queryId and batchId are only for batches, as in foreachBatch: a stream has its own")
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -69,19 +69,19 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
         task = _task()
         query, batch_id = task.getLocalProperty(_QUERY_ID), task.getLocalProperty(_BATCH_ID)
         if query is None or batch_id is None:
-            raise WriteFailed("Spark did not say which micro-batch this is, so it cannot be written exactly once")
+            raise WriteFailed("Spark did not identify the micro-batch, so it cannot be written exactly once")
         return Written(
             write_exactly_once(iterator, self._options, BatchMarker(query, task.partitionId(), int(batch_id)))
         )
 
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
-    """Raise OptionError for a table that is not rows of records. Columns that a record does not have are left out."""
+    """Raise OptionError unless the columns can become records. Columns that a record does not have are ignored."""
     types = {field.name: field.dataType for field in schema.fields}
     if "value" not in types:
         raise OptionError("a table written to topics needs a column named value")
     if options.topic is None and "topic" not in types:
-        raise OptionError("set the option topic, or have a column named topic")
+        raise OptionError("set the option topic, or add a column named topic")
     for name, allowed in _TYPES.items():
         found = types.get(name)
         if found is not None and not isinstance(found, allowed):
@@ -94,5 +94,5 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
 def _task() -> TaskContext:
     task = TaskContext.get()
     if task is None:
-        raise WriteFailed("rows are written in tasks only")
+        raise WriteFailed("rows can be written only in a task")
     return task

@@ -56,7 +56,7 @@ class OttlaDataSource(DataSource):
     def _sink(self, schema: StructType, overwrite: bool) -> SinkOptions:
         options = parse_sink_options(self.options)
         if overwrite:
-            raise OptionError("topics are only appended to: use the mode append")
+            raise OptionError("topics can only be appended to: use the mode append")
         check_columns(schema, options)
         return options
 
@@ -91,8 +91,8 @@ class OttlaReader(DataSourceReader):
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Options are read when they are first needed: Spark has a message for what `initialOffset` raises, but not for
-    what the making of a reader does."""
+    """Parses its options at first use, because Spark reports the message of an exception in `initialOffset`, but not of
+    an exception in the constructor."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = dict(given)
@@ -104,7 +104,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def stream(self) -> Stream:
-        """Made when first needed: the reader itself travels to tasks, its connections do not."""
+        """Created at first use: Spark pickles the reader for its tasks, without the connections."""
         if self._stream is None:
             self._stream = Stream(self._options)
         return self._stream
@@ -116,7 +116,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets_to_json(self.stream.initial_offsets())
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Spark has no limit for both sides; the lower one is then looked up in `latestOffset`."""
+        """Spark has no limit with both a minimum and a maximum. If both are set, `latestOffset` applies the minimum."""
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -152,6 +152,6 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _read(partition: InputPartition, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    """Spark asks for a read even when a plan has no partitions, with one that has no value."""
+    """For a plan without partitions, Spark calls `read` with an InputPartition that has no value."""
     if isinstance(partition, RangePartition):
         yield from read_range(partition.offsets, options.read)

@@ -1,4 +1,4 @@
-"""Spark registers one data source per package: this one is `ottla-log`, which lives in `pyspark_ottla`."""
+"""Spark registers one data source per package. This package registers `ottla-log` from `pyspark_ottla`."""
 
 from pyspark_ottla.log import OttlaLogDataSource as DefaultSource
 

@@ -1,4 +1,4 @@
-"""Small clusters for tests: images made of real nodes, and operations done on a plain tree."""
+"""Small clusters for tests: images of real nodes, and operations on a plain tree."""
 
 import asyncio
 import random
@@ -17,7 +17,7 @@ def broker_znode(broker_id: int, rack: str | None = None) -> BrokerZnode:
 
 
 class Cluster:
-    """Brokers on one memory tree; the first one is the controller."""
+    """Brokers on one in-memory tree. The first one is the controller."""
 
     def __init__(self, brokers: int, racks: Sequence[str | None] | None = None, seed: int = 0) -> None:
         self.tree = MemoryTree()
@@ -43,7 +43,7 @@ class Cluster:
 
     @property
     def nodes(self) -> dict[str, Node]:
-        """All that an image is made of."""
+        """All parts of an image."""
         return {path: node for path, node in self.changes(0).nodes.items() if node is not None}
 
     def do(self, ops: Sequence[Op], session: int = 0) -> list[int]:

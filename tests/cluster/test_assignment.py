@@ -7,10 +7,13 @@ from hypothesis import strategies as st
 
 from ottla.cluster.assignment import Start, assign_replicas, start_after
 from ottla.cluster.image import Broker
+from ottla.model import BrokerEpoch
 
 
 def brokers(ids: Sequence[int], racks: Sequence[str | None] | None = None) -> list[Broker]:
-    return [Broker(broker_id, (), racks[index] if racks else None, 0) for index, broker_id in enumerate(ids)]
+    return [
+        Broker(broker_id, (), racks[index] if racks else None, BrokerEpoch(0)) for index, broker_id in enumerate(ids)
+    ]
 
 
 def test_ten_partitions_on_five_brokers() -> None:

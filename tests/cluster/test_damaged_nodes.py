@@ -1,4 +1,4 @@
-"""A node that does not parse costs nothing but its own news: everything else of the image goes on."""
+"""A damaged node delays only its own updates. The rest of the image stays current."""
 
 import pytest
 from hypothesis import given
@@ -54,7 +54,7 @@ def add(cluster: Cluster, name: str) -> None:
 
 
 def without_damage(image: ClusterImage) -> tuple[object, ...]:
-    """What brokers act on, without the versions of nodes."""
+    """The parts of the image that brokers act on, without the versions of nodes."""
     topics = {
         name: (topic.topic_id, [state._replace(version=0) for state in topic.partitions])
         for name, topic in image.topics.items()
@@ -171,7 +171,7 @@ def test_two_topics_with_one_id() -> None:
     cluster = a_cluster()
     copy = znodes.topic_path("copy")
     cluster.do([Put(copy, cluster.nodes[znodes.topic_path("t")].data)])
-    assert cluster.image.damaged == {copy: "its topic id is that of t"}
+    assert cluster.image.damaged == {copy: "it has the topic id of t"}
     cluster.do([Put(znodes.topic_path("t"), cluster.nodes[copy].data)])
     assert set(cluster.image.topics) == {"t"}
     cluster.do([Delete(copy)])

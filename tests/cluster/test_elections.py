@@ -4,7 +4,7 @@ from ottla.cluster.elections import ElectionType, elect_leader, elect_leaders, r
 from ottla.cluster.topics import create_topic
 from ottla.cluster.znodes import NO_LEADER, PartitionStateZnode, TopicZnode, encode_partition_state, encode_topic
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import TopicId, TopicPartition
+from ottla.model import ControllerEpoch, LeaderEpoch, TopicId, TopicPartition
 from ottla.store.interface import Put, StoreConflictError
 from tests.cluster.clusters import Cluster
 
@@ -16,7 +16,8 @@ def cluster_with(leader: int, isr: tuple[int, ...], dead: tuple[int, ...] = ()) 
     """One partition on brokers 1, 2, 3 in that order."""
     cluster = Cluster(brokers=3)
     cluster.do(create_topic(cluster.image, "t", assignment={0: [1, 2, 3]}, random_bytes=cluster.random.randbytes)[0])
-    cluster.do([Put(STATE, encode_partition_state(PartitionStateZnode(leader, 5, isr, 1)))])
+    state = PartitionStateZnode(leader, LeaderEpoch(5), isr, ControllerEpoch(1))
+    cluster.do([Put(STATE, encode_partition_state(state))])
     for broker_id in dead:
         cluster.leave(broker_id)
     return cluster

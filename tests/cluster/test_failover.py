@@ -1,4 +1,4 @@
-"""Who leads when brokers die, come back or stop."""
+"""Leader election when brokers die, return or stop."""
 
 import itertools
 
@@ -17,7 +17,7 @@ from tests.cluster.test_elections import cluster_with
 def decide(
     cluster: Cluster, *, unclean: bool = False, stopping: tuple[int, ...] = ()
 ) -> tuple[int, int, tuple[int, ...]]:
-    """Do what is decided, and return leader, epoch and in-sync replicas of the one partition."""
+    """Apply the decisions, and return leader, epoch and in-sync replicas of the partition."""
     for ops in commits(cluster.image, lead_without(cluster.image, lambda _: unclean, stopping)):
         cluster.do(ops)
     assert lead_without(cluster.image, lambda _: unclean, stopping) == [], "the decision leaves nothing to decide"
@@ -31,7 +31,7 @@ def test_nothing_happens_while_all_are_alive() -> None:
 
 
 def test_the_settings_of_a_topic_are_looked_at_once() -> None:
-    """The controller looks at all partitions whenever anything changes; a topic may have thousands."""
+    """The controller checks all partitions after every change, and a topic may have thousands."""
     cluster = Cluster(brokers=1)
     assignment = {index: [1] for index in range(50)}
     cluster.do(create_topic(cluster.image, "wide", assignment=assignment, random_bytes=cluster.random.randbytes)[0])
@@ -86,7 +86,7 @@ def test_a_broker_that_stops_hands_over_first() -> None:
 def test_a_broker_that_may_have_lost_records_is_in_sync_with_nobody(
     leader: int, isr: tuple[int, ...], dead: tuple[int, ...], after: tuple[int, int, tuple[int, ...]]
 ) -> None:
-    """Broker 1 comes back. Who else is in sync has all that was committed, even if they are not back yet."""
+    """Broker 1 returns. The other in-sync replicas have all committed records, even if they are still down."""
     cluster = cluster_with(leader=leader, isr=isr, dead=dead)
     for ops in commits(cluster.image, leave(cluster.image, 1)):
         cluster.do(ops)
@@ -116,9 +116,9 @@ brokers = st.sets(st.sampled_from([1, 2, 3]), min_size=1)
 def test_committed_records_have_a_leader_or_wait_for_one(
     leader: int, isr: set[int], dead: set[int], stopping: set[int]
 ) -> None:
-    """Without unclean elections, who leads was in sync before, and nobody who was not joins the in-sync replicas."""
+    """Without unclean elections, the leader was in sync before, and no other replica joins the in-sync replicas."""
     before = tuple(sorted(isr | {leader}))
-    cluster = cluster_with(leader, before, dead=tuple(dead - {1}))  # The first is the controller, who decides.
+    cluster = cluster_with(leader, before, dead=tuple(dead - {1}))  # The first broker is the controller, which decides.
     new, epoch, after = decide(cluster, stopping=tuple(stopping))
     assert new == NO_LEADER or (new in before and (new in cluster.image.brokers or new in stopping))
     assert set(after) <= set(before)
@@ -130,7 +130,7 @@ def test_committed_records_have_a_leader_or_wait_for_one(
 
 
 def test_states_differ_in_more_than_their_epoch() -> None:
-    """A change for the sake of change would fence fetchers and producers for nothing."""
+    """An unnecessary change would fence fetchers and producers."""
     for leader, dead in itertools.product((1, 2, 3), ((), (2,), (3,), (2, 3))):
         cluster = cluster_with(leader, (1, 2, 3), dead=dead)
         old = cluster.image.partition("t", 0)

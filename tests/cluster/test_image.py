@@ -18,7 +18,7 @@ from ottla.cluster.image import (
 )
 from ottla.cluster.topics import create_partitions, create_topic, delete_topic
 from ottla.cluster.znodes import NO_LEADER, PartitionStateZnode, TopicZnode
-from ottla.model import NO_LEADER_EPOCH, TopicId
+from ottla.model import NO_LEADER_EPOCH, ControllerEpoch, LeaderEpoch, TopicId
 from ottla.store.interface import Node, Put
 from tests.cluster.clusters import Cluster
 
@@ -104,7 +104,7 @@ def test_untouched_topics_are_shared() -> None:
 
 
 TOPIC_ID = TopicId(b"0123456789abcdef")
-STATE = node(znodes.encode_partition_state(PartitionStateZnode(1, 4, (1,), 2)), version=9)
+STATE = node(znodes.encode_partition_state(PartitionStateZnode(1, LeaderEpoch(4), (1,), ControllerEpoch(2))), version=9)
 
 
 def topic_node(partitions: int) -> Node:
@@ -153,7 +153,10 @@ def arbitrary_nodes() -> dict[str, st.SearchStrategy[Node | None]]:
     def of(*datas: bytes) -> st.SearchStrategy[Node | None]:
         return st.builds(node, st.sampled_from(datas), st.integers(0, 3)) | st.none()
 
-    states = [znodes.encode_partition_state(PartitionStateZnode(leader, 1, (leader,), 1)) for leader in (1, 2)]
+    states = [
+        znodes.encode_partition_state(PartitionStateZnode(leader, LeaderEpoch(1), (leader,), ControllerEpoch(1)))
+        for leader in (1, 2)
+    ]
     kinds: dict[str, st.SearchStrategy[Node | None]] = {
         "/controller": of(znodes.encode_controller(1, 0), znodes.encode_controller(2, 0)),
         "/controller_epoch": of(b"1", b"2"),

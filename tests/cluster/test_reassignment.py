@@ -5,6 +5,7 @@ from ottla.cluster.reassignment import Refusals, alter_reassignments, complete_r
 from ottla.cluster.topics import create_partitions, create_topic
 from ottla.cluster.znodes import NO_LEADER, PartitionStateZnode, encode_partition_state
 from ottla.errors import ErrorCode
+from ottla.model import ControllerEpoch, LeaderEpoch
 from ottla.store.interface import Put, Set, StoreConflictError
 from tests.cluster.clusters import Cluster
 
@@ -46,7 +47,7 @@ def replicas(cluster: Cluster) -> tuple[tuple[int, ...], tuple[int, ...], tuple[
 
 def in_sync(cluster: Cluster, *isr: int, leader: int = 1) -> None:
     epoch = state(cluster).leader_epoch
-    data = encode_partition_state(PartitionStateZnode(leader, epoch, isr, 1))
+    data = encode_partition_state(PartitionStateZnode(leader, epoch, isr, ControllerEpoch(1)))
     cluster.do([Put(f"{TOPIC}/partitions/0/state", data)])
 
 
@@ -88,7 +89,7 @@ def test_an_old_leader_cannot_bring_back_a_replica_that_was_let_go() -> None:
     in_sync(cluster, 1, 2)
     version = state(cluster).version
     alter(cluster, [1, 2])
-    data = encode_partition_state(PartitionStateZnode(1, 0, (1, 2, 3), 1))
+    data = encode_partition_state(PartitionStateZnode(1, LeaderEpoch(0), (1, 2, 3), ControllerEpoch(1)))
     with pytest.raises(StoreConflictError):
         cluster.do([Set(f"{TOPIC}/partitions/0/state", data, version)])
 

@@ -61,7 +61,7 @@ def test_a_partition_goes_back_when_its_preferred_leader_is_in_sync() -> None:
 
 
 def test_a_registration_gets_a_partition_back_once() -> None:
-    """Such as that of a broker whose disk fails again and again, and recovers in between."""
+    """For example that of a broker whose disk repeatedly fails and recovers."""
     controlled = Controlled()
     controlled.set(0, 1, (1, 2))
     assert controlled.give_back() == [T0]

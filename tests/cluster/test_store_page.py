@@ -1,4 +1,4 @@
-"""The worked example in docs/formats/store.md is what the code reads and writes."""
+"""The worked example in docs/formats/store.md matches the code."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The nodes as Kafka's own brokers write them, byte by byte, and what happens to anything else."""
+"""The nodes as Kafka's brokers write them, byte by byte, and the errors for other data."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ from ottla.cluster.znodes import (
     ProducerIdBlock,
     TopicZnode,
 )
-from ottla.model import TopicId, parse_topic_id
+from ottla.model import ControllerEpoch, LeaderEpoch, TopicId, parse_topic_id
 from ottla.store.interface import check_path
 
 PLAIN_BROKER = (
@@ -62,7 +62,9 @@ GOLDEN: list[tuple[Callable[[Any], bytes], Callable[[bytes], Any], Any, bytes]] 
     (
         znodes.encode_partition_state,
         znodes.decode_partition_state,
-        PartitionStateZnode(leader=102, leader_epoch=8, isr=(102, 103), controller_epoch=33),
+        PartitionStateZnode(
+            leader=102, leader_epoch=LeaderEpoch(8), isr=(102, 103), controller_epoch=ControllerEpoch(33)
+        ),
         b'{"controller_epoch":33,"leader":102,"version":1,"leader_epoch":8,"isr":[102,103]}',
     ),
     (znodes.encode_config, znodes.decode_config, {}, b'{"version":1,"config":{}}'),

@@ -21,9 +21,9 @@ def test_valid() -> None:
         ("match", "foo=bar", "write selector=pattern"),
         ("match", "client_id", "write selector=pattern"),
         ("match", "client_id=a=b", "write selector=pattern"),
-        ("match", "client_id=a(", "no regular expression"),
-        ("match", "client_id=a{99999999999999}", "no regular expression"),
-        ("match", "client_id=" + "(" * 2000, "no regular expression"),
+        ("match", "client_id=a(", "not a regular expression"),
+        ("match", "client_id=a{99999999999999}", "not a regular expression"),
+        ("match", "client_id=" + "(" * 2000, "not a regular expression"),
     ],
 )
 def test_refused(name: str, value: str, message: str) -> None:

@@ -8,15 +8,21 @@ from ottla.config.definition import ConfigError
 from ottla.errors import ErrorCode, KafkaError
 
 REFUSED = (
-    ("max.connections", "0", "or nobody can connect"),
-    ("max.connection.creation.rate", "0", "or nobody can connect"),
-    ("max.connections.per.ip", "0", "or nobody can connect"),
+    ("max.connections", "0", "or no client can connect"),
+    ("max.connection.creation.rate", "0", "or no client can connect"),
+    ("max.connections.per.ip", "0", "or no client can connect"),
     ("max.connections.per.ip.overrides", "x", "write address:number instead of x"),
-    ("max.connections.per.ip.overrides", "127.0.0.1:x", "x in 127.0.0.1:x is not a whole number"),
+    ("max.connections.per.ip.overrides", "127.0.0.1:x", "x in 127.0.0.1:x is not an integer"),
     ("max.connections.per.ip.overrides", "a b:5", "write address:number instead of a b:5"),
     ("log.cleaner.threads", "0", "at least 1"),
     ("log.cleaner.dedupe.buffer.size", "0", "for each of 1 log.cleaner.threads"),
     ("log.cleaner.dedupe.buffer.size", "1048576", "for each of 1 log.cleaner.threads"),
+    ("log.cleaner.io.max.bytes.per.second", "0", "stop compaction for ever"),
+    ("log.cleaner.io.max.bytes.per.second", "-0.0", "stop compaction for ever"),
+    ("log.cleaner.io.buffer.load.factor", "0", "finite and above 0"),
+    ("log.cleaner.io.buffer.load.factor", "-1", "finite and above 0"),
+    ("log.cleaner.io.buffer.load.factor", "NaN", "finite and above 0"),
+    ("log.cleaner.io.buffer.load.factor", "Infinity", "finite and above 0"),
     ("group.consumer.assignment.interval.ms", "15001", "at most group.consumer.max.assignment.interval.ms"),
     ("group.share.assignment.interval.ms", "15001", "at most group.share.max.assignment.interval.ms"),
     ("group.streams.assignment.interval.ms", "15001", "at most group.streams.max.assignment.interval.ms"),
@@ -29,7 +35,7 @@ AT_RUN_TIME = (
     ("num.io.threads", "17", "from 8"),
     ("num.io.threads", "3", "from 8"),
     ("log.cleaner.threads", "3", "from 1"),
-    ("listener.name.plaintext.max.connections", "0", "or nobody can connect"),
+    ("listener.name.plaintext.max.connections", "0", "or no client can connect"),
 )
 STATIC_ONLY = (
     ("group.consumer.heartbeat.interval.ms", "4999", "at least group.consumer.min.heartbeat.interval.ms"),
@@ -75,7 +81,7 @@ def test_a_broker_starts_in_spite_of_a_bad_value_in_the_store(name: str, value: 
 def test_an_address_may_be_the_only_one_that_is_served() -> None:
     given = {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "::1:5, 10.0.0.1:0"}
     assert BrokerConfig(given).integer("max.connections.per.ip") == 0
-    with pytest.raises(ConfigError, match="or nobody can connect"):
+    with pytest.raises(ConfigError, match="or no client can connect"):
         BrokerConfig(given | {"max.connections.per.ip.overrides": "10.0.0.1:0"})
 
 

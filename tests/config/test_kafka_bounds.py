@@ -44,6 +44,8 @@ KNOWN: Mapping[str, str] = {
     "cordoned.log.dirs": "Ottla has no cordoned log directories: the key is described only",
     "group.consumer.assignors": _CLASSES,
     "group.share.assignors": _CLASSES,
+    "log.cleaner.io.max.bytes.per.second": "Kafka takes 0 and then never compacts again; Ottla refuses 0",
+    "log.cleaner.io.buffer.load.factor": "Kafka takes 0 and less and then compacts nothing; Ottla refuses them",
     "max.connections": "Kafka starts with 0 and then serves nobody; Ottla refuses to start",
     "max.connection.creation.rate": "Kafka starts with 0 and then serves nobody; Ottla refuses to start",
 }

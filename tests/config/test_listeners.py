@@ -80,7 +80,7 @@ def test_the_listeners_of_a_kraft_controller_are_left_out() -> None:
     )
     assert broker_listeners(config) == (Listener("PLAINTEXT", "PLAINTEXT", "", 9092),)
     assert advertised_listeners(config) == (Listener("PLAINTEXT", "PLAINTEXT", "localhost", 9092),)
-    with pytest.raises(ConfigError, match="none is left for clients"):
+    with pytest.raises(ConfigError, match="clients need one, too"):
         broker_listeners(BrokerConfig({"listeners": "C://:1", "controller.listener.names": "C"}))
 
 

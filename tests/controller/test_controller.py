@@ -78,6 +78,6 @@ async def test_a_mark_that_cannot_be_removed_stops_nothing_else(
     async with brokers(tmp_path, 2, REBALANCING) as cluster:
         await cluster.create("t", [2, 1])
         await mark(cluster, "odd", "odd/child")
-        await until(lambda: "the controller cannot do its work, and tries again" in caplog.text)
+        await until(lambda: "the store failed; the controller retries" in caplog.text)
         await cluster.stop(2)
         await cluster.state_becomes(lambda state: state.leader == 1, "t")

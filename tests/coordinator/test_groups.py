@@ -132,8 +132,10 @@ async def test_a_record_that_nobody_understands_does_not_cost_the_others(
     await broker.commit({1: 6})
     broker = await machine.restart(broker)
     assert broker.committed() == {"clicks-0": 5, "clicks-1": 6}
-    passed_over = [line.partition("offset ")[2][0] for line in caplog.messages if "skipping the record" in line]
-    assert passed_over == ["2", "3"], "not the control record at 1, nor the unknown type at 4, left alone by KIP-915"
+    passed_over = [
+        line.partition("offset ")[2][0] for line in caplog.messages if "skipping the unreadable record" in line
+    ]
+    assert passed_over == ["2", "3"], "neither the control record at 1 nor the unknown type at 4 (KIP-915)"
 
 
 @on_loop
@@ -147,7 +149,7 @@ async def test_a_load_that_fails_is_tried_again(tmp_path: Path, caplog: pytest.L
     await settle()
     with expect(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
         broker.groups.committed("readers")
-    assert "the coordinator could not be loaded; next attempt in 5 s" in caplog.text
+    assert "loading the coordinator failed; next attempt in 5 s" in caplog.text
     broker.troubled.broken.clear()
     await broker.pass_time(5)
     assert broker.committed() == {"clicks-0": 5}
@@ -340,7 +342,7 @@ async def test_a_failed_sync_refuses_the_commit_and_keeps_what_was_acknowledged(
     assert await broker.commit({0: 5}) == {ErrorCode.NONE}
     machine.disk.break_("sync", ".log")
     assert await broker.commit({0: 9}) == {ErrorCode.NOT_COORDINATOR}
-    assert "appended records may be lost, the coordinator is loaded again: fsync failed" in caplog.text
+    assert "appended records may be lost; reloading the coordinator: fsync failed" in caplog.text
     await settle()
     with expect(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
         await broker.commit({1: 9})

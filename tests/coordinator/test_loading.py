@@ -13,6 +13,7 @@ from ottla.coordinator.replayer import Replayer
 from ottla.coordinator.shard import Shard
 from ottla.coordinator_core.effects import Now
 from ottla.errors import ErrorCode
+from ottla.model import LeaderEpoch
 from ottla.records.format import Codec
 from ottla.records.header import BatchHeader
 from ottla.replication.followers import Followers
@@ -76,7 +77,7 @@ def new_shard(world: PartitionWorld, core: Remembering | None = None) -> "Shard[
 
 
 def lead_with_followers(world: PartitionWorld, epoch: int) -> None:
-    world.partition.lead(epoch, Followers((2,), (2,), world.clock.monotonic()))
+    world.partition.lead(LeaderEpoch(epoch), Followers((2,), (2,), world.clock.monotonic()))
 
 
 @on_loop
@@ -179,7 +180,7 @@ async def test_a_batch_that_cannot_be_read_does_not_cost_the_others(
     shard = new_shard(world)
     await shard.load()
     assert shard.core.replayed == [b"a", b"b"]
-    assert "skipping the batch at offset 1" in caplog.text
+    assert "skipping the unreadable batch at offset 1" in caplog.text
 
 
 @on_loop

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from ottla.coordinator.markers import _report_later
+from ottla.coordinator.markers import _report_result
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
 from ottla.records.header import iter_headers
@@ -96,7 +96,7 @@ def test_only_an_append_without_an_error_counts_as_written(error: BaseException 
         else:
             done.set_result(None)
         reported = []
-        _report_later(lambda partition, told: reported.append((partition, told)), CLICKS, done)
+        _report_result(lambda partition, told: reported.append((partition, told)), CLICKS, done)
         assert reported == [(CLICKS, code)]
 
     check()

@@ -136,7 +136,7 @@ async def test_who_cannot_wait_is_not_hurt_by_a_store_that_fails(caplog: pytest.
     store.broken.add("get")
     assert ids.take() is None
     await settle()
-    assert "the store gave no producer ids" in caplog.text
+    assert "cannot take a block of producer ids" in caplog.text
     store.broken.clear()
     assert ids.take() is None
     await settle()

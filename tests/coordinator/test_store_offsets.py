@@ -122,7 +122,7 @@ async def test_a_store_in_trouble_refuses_the_commit(tmp_path: Path, caplog: pyt
     await broker.commit({0: 5})
     broker.troubled.broken.add("commit")
     assert await broker.commit({0: 9}) == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
-    assert "appended records may be lost, the coordinator is loaded again: The store cannot commit." in caplog.text
+    assert "appended records may be lost; reloading the coordinator: The store cannot commit." in caplog.text
     broker.troubled.broken.clear()
     await settle()
     assert await broker.commit({1: 6}) == {ErrorCode.NONE}
@@ -152,7 +152,7 @@ async def test_nodes_that_make_no_sense_are_passed_over(tmp_path: Path, caplog: 
     await broker.store.commit([Put(f"{base}/1", b"many"), Put(f"{base}/last", b"1"), Put("/consumers/r/ids/c", b"{}")])
     broker = await machine.restart(broker, IN_STORE)
     assert broker.committed() == {"clicks-0": 5}
-    assert f"skipping {base}/1" in caplog.text
+    assert f"skipping the unreadable node {base}/1" in caplog.text
 
 
 # Moving from one storage to the other

@@ -1,4 +1,4 @@
-"""Work in threads: results and errors come back on the event loop."""
+"""Work in threads: results and errors arrive on the event loop."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""The disk: positions instead of cursors, all or an error, small files that are replaced whole."""
+"""The disk: explicit positions, complete writes or an error, and atomic replacement of small files."""
 
 import os
 import resource
@@ -39,7 +39,7 @@ def test_reads_and_writes_are_at_positions(disk: OsDisk, tmp_path: Path) -> None
 
 
 def test_a_write_that_finds_no_room_is_an_error(disk: OsDisk, tmp_path: Path) -> None:
-    """The kernel writes what fits and says how much; the rest must not be lost in silence."""
+    """The kernel writes the part that fits and returns its size. The rest must not be lost silently."""
     file = disk.open(str(tmp_path / "file"), create=True)
     with no_file_larger_than(100_000), pytest.raises(OSError, match="too large"):
         file.write(bytes(150_000), 0)
@@ -61,7 +61,7 @@ def test_a_file_closes_itself_when_nobody_holds_it(disk: OsDisk, tmp_path: Path)
 
 
 def test_a_closed_file_never_touches_another(disk: OsDisk, tmp_path: Path) -> None:
-    """Its descriptor may be in use for something else by then."""
+    """The operating system may have reused the descriptor by then."""
     file = disk.open(str(tmp_path / "file"), create=True)
     file.close()
     file.close()

@@ -1,4 +1,4 @@
-"""The network on real sockets: order, partial sends, file slices, back-pressure, and ends of all kinds."""
+"""The network on real sockets: order, partial sends, file slices, back-pressure, and all ways to close."""
 
 import asyncio
 import os
@@ -9,19 +9,20 @@ import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
 
-from ottla.env.disk import OsDisk, OsFile
-from ottla.env.network import Address, Connection, FileSlice, Listener, Part, SocketConnection, SocketNetwork
+from ottla.env.disk import File, OsDisk, OsFile
+from ottla.env.network import Address, Connection, FileSlice, Listener, Part, SocketNetwork
 from tests.server.worlds import asynchronous, settle, until
 
 TOO_MUCH = 32 << 20
-"""More than the kernel buffers for a peer that does not read."""
+"""More bytes than the kernel buffers for a peer that does not read."""
 
 
 class Recorder:
-    """Remembers what happened to one connection."""
+    """Records the events of one connection."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -55,7 +56,7 @@ class Server:
         return self.clients[-1]
 
     async def client(self) -> tuple[socket.socket, Recorder]:
-        """A connected socket that never blocks, and the other end of it."""
+        """A connected non-blocking socket and its peer."""
         count = len(self.clients)
         sock = socket.create_connection(self.listener.address)
         sock.setblocking(False)
@@ -108,7 +109,7 @@ async def test_bytes_come_and_go() -> None:
 
 
 def mixed_parts(directory: Path) -> tuple[list[Part], bytes]:
-    """Many small parts and large ones, bytes and files, in turns."""
+    """Many small and large parts, bytes and files, in turns."""
     slice_ = file_of(directory, os.urandom(5 << 20))
     content = slice_.read()
     parts: list[Part] = []
@@ -138,7 +139,7 @@ async def test_parts_arrive_in_order_however_slowly(tmp_path: Path) -> None:
 
 @asynchronous
 async def test_a_file_slice_survives_the_file(tmp_path: Path) -> None:
-    """A segment that is deleted while a slow consumer still reads it is sent to the end."""
+    """A deleted segment is still sent completely to a slow consumer."""
     content = os.urandom(TOO_MUCH)
     async with listening() as server:
         sock, there = await server.client()
@@ -151,7 +152,7 @@ async def test_a_file_slice_survives_the_file(tmp_path: Path) -> None:
 
 @asynchronous
 async def test_a_file_that_is_shorter_than_its_slice_ends_the_connection(tmp_path: Path) -> None:
-    """There is no way to take back the length that was promised."""
+    """The length was already sent, so the connection must be closed."""
     short = FileSlice(file_of(tmp_path, b"short").file, 6, 1000)
     async with listening() as server:
         sock, there = await server.client()
@@ -192,7 +193,7 @@ async def test_the_end_of_the_peer_is_told_once(linger: bool) -> None:
 
 
 class WatchedFile(OsFile):
-    """Remembers what was asked of the page cache."""
+    """Records the reads from the page cache."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(os.open(path, os.O_RDONLY))
@@ -205,7 +206,7 @@ class WatchedFile(OsFile):
 
 @asynchronous
 async def test_many_who_are_sent_the_same_records_cost_one_read(tmp_path: Path) -> None:
-    """But not for longer than they are sent together: a file that is gone must not be kept open."""
+    """But only while they are sent together: a deleted file must not stay open."""
     content = os.urandom(400)
     (tmp_path / "file").write_bytes(content)
     file = WatchedFile(tmp_path / "file")
@@ -216,7 +217,7 @@ async def test_many_who_are_sent_the_same_records_cost_one_read(tmp_path: Path) 
                 there.connection.send([b"<", FileSlice(file, 100, 200), b">"])
             for sock, _ in clients:
                 assert await read(sock, 202) == b"<" + content[100:300] + b">"
-            # Once for each group of replies that leave together.
+            # Once for each group of replies that are sent together.
             assert set(file.asked) == {(200, 100)}
             assert turn <= len(file.asked) < 10 * turn
 
@@ -380,7 +381,7 @@ def _can_bind_ipv6() -> bool:
 
 @asynchronous
 async def test_connections_wait_while_file_descriptors_are_short() -> None:
-    """The listener does not spin or die, and accepts again when there are some."""
+    """The listener neither spins nor fails, and accepts again when descriptors are free."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     async with listening() as server:
         first, _ = await server.client()
@@ -410,20 +411,12 @@ def _take_all_descriptors() -> Sequence[int]:
 
 
 @asynchronous
-async def test_a_connection_that_cannot_be_sent_to_holds_up_no_other(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_connection_that_cannot_be_sent_to_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
     async with listening() as server:
         (first, broken), (second, whole) = await server.client(), await server.client()
-        send_queued = SocketConnection.send_queued
-
-        def fail_for_one(connection: SocketConnection) -> None:
-            if connection is broken.connection:
-                raise ZeroDivisionError
-            send_queued(connection)
-
-        monkeypatch.setattr(SocketConnection, "send_queued", fail_for_one)
-        broken.connection.send([b"lost"])
+        unreadable = create_autospec(File, instance=True)
+        unreadable.read_cached.side_effect = ZeroDivisionError
+        broken.connection.send([FileSlice(unreadable, 0, 4)])
         whole.connection.send([b"sent"])
         await until(lambda: broken.ends == 1)
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What must be true of a log that is compacted, at any moment and after any crash."""
+"""Checks that hold for a compacted log at any moment and after any crash."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StoredBatch:
 
 
 def committed(batches: list[StoredBatch]) -> list[Record]:
-    """The records of all batches that no marker has aborted, and whose transaction is not open."""
+    """The records of all batches except those of aborted and open transactions."""
     ends: dict[int, bool] = {}
     found: list[Record] = []
     for batch in reversed(batches):
@@ -33,7 +33,7 @@ def committed(batches: list[StoredBatch]) -> list[Record]:
 
 
 def stored_batches(log: Log, limit: int | None = None) -> list[bytes]:
-    """What a reader gets, from the start of the log up to an offset, batch by batch."""
+    """All batches from the start of the log up to an offset, as a reader gets them."""
     offset = log.log_start_offset
     batches: list[bytes] = []
     while True:
@@ -47,7 +47,7 @@ def stored_batches(log: Log, limit: int | None = None) -> list[bytes]:
 
 
 def visible(log: Log) -> list[Record]:
-    """What a consumer of committed records gives to its application."""
+    """The records that a `read_committed` consumer returns to its application."""
     stable = log.last_stable_offset(log.end_offset)
     waiting = sorted(log.aborted_transactions(log.log_start_offset, stable), key=lambda each: each.first_offset)
     skipped: set[int] = set()
@@ -64,7 +64,7 @@ def visible(log: Log) -> list[Record]:
 
 
 def check(log: Log, batches: list[StoredBatch], now_ms: int) -> None:
-    """Nothing is there that was not written, and nothing is missing but what a later record replaces."""
+    """The log has only written records, and lacks only records that a later record replaces."""
     written = committed(batches)
     stable = log.last_stable_offset(log.end_offset)
     expected = [record for record in written if log.log_start_offset <= record.offset < stable]
@@ -87,13 +87,13 @@ def check(log: Log, batches: list[StoredBatch], now_ms: int) -> None:
 
 
 def check_compacted(log: Log) -> None:
-    """After a pass, no key has two records below the offset that it came to."""
+    """After a pass, no key has two records below the cleaned offset."""
     keys = [record.key for record in visible(log) if record.offset < log.compaction.cleaned_offset]
     assert len(keys) == len(set(keys))
 
 
 def _check_segments(log: Log) -> None:
-    """Segments follow each other without a hole, and offsets rise."""
+    """Segments are contiguous, and offsets rise."""
     next_offset = None
     for segment in log._segments.all:
         assert next_offset in (None, segment.base_offset)
@@ -105,7 +105,7 @@ def _check_segments(log: Log) -> None:
 
 
 def check_files(disk: FaultDisk, log: Log) -> None:
-    """Nothing is left of a swap."""
+    """No files of a swap are left."""
     assert not [name for name in disk.list(log.path) if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))]
 
 

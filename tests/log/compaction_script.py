@@ -1,4 +1,4 @@
-"""Logs with keys, producers, transactions and tombstones, made from a seed, and what is in them as text.
+"""Creates logs with keys, producers, transactions and tombstones from a seed, and prints their contents as text.
 
 `KafkaCleaner.java` writes the same text for a log that Kafka has compacted.
 """
@@ -33,7 +33,7 @@ def compaction_config(**settings: int) -> LogConfig:
 
 
 class Writer:
-    """A few producers that write to one log. Everything is random, and the same for the same seed."""
+    """A few producers that write to one log. All choices are random, and the same for the same seed."""
 
     def __init__(self, log: Log, seed: int) -> None:
         self.log = log
@@ -113,7 +113,7 @@ def sync(log: Log) -> None:
 
 
 def clean(log: Log, now_ms: int, memory: int = MEMORY) -> Cleaning | None:
-    """One pass, as a broker makes it; None when there is nothing to compact."""
+    """Run one pass like a broker; None if there is nothing to compact."""
     cleanable = log.compaction.cleanable(now_ms, log.end_offset)
     if not cleanable.is_due(log.config):
         return None
@@ -128,7 +128,7 @@ def clean(log: Log, now_ms: int, memory: int = MEMORY) -> Cleaning | None:
 
 
 def describe(disk: Disk, path: str) -> list[str]:
-    """Every batch in a partition's directory, then every aborted transaction; one line each."""
+    """One line for every batch in a partition's directory, then one for every aborted transaction."""
     batches, aborted = [], []
     for name in disk.list(path):
         if name.endswith(".log"):

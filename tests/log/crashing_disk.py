@@ -1,4 +1,4 @@
-"""A disk that cuts the power at a chosen moment: before the n-th change from now on."""
+"""A disk that simulates a power loss before the n-th change from now on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.log.fault_disk import FaultDisk, FaultFile
 
 
 class PowerCut(BaseException):
-    """Not an error that the process could handle: it is gone."""
+    """Simulates the end of the process. Not an OSError, so the code under test cannot handle it."""
 
 
 class CrashingFile(FaultFile):

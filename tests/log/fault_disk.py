@@ -1,4 +1,4 @@
-"""A disk in memory that can lose power, fill up and fail: what was not synced may be gone, torn or half there."""
+"""A disk in memory that can lose power, fill up and fail. On a power loss, unsynced data may be lost or torn."""
 
 import contextlib
 import errno
@@ -9,7 +9,7 @@ from ottla.env.disk import Buffer
 
 
 class Node:
-    """A file's content, as it is now and as it was when last synced."""
+    """The content of a file, now and at its last sync."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -17,7 +17,8 @@ class Node:
         self.modified_ms = 0
 
     def lose_power(self, chance: random.Random) -> None:
-        """Undo what was done since the last sync, or keep a torn part of it, or all, or all with a hole of zeros."""
+        """Undo the changes since the last sync, keep a torn part of them, keep all, or keep all with a hole of
+        zeros."""
         durable, data = self.durable, bytes(self.data)
         safe = _common_length(durable, data)
         outcome = chance.randrange(4)
@@ -39,7 +40,7 @@ def _common_length(one: bytes, other: bytes) -> int:
 
 
 class Directory:
-    """Names, as they are now and as they were when last synced, with the changes in between in their order."""
+    """The names in a directory, now and at the last sync, with the changes in between in their order."""
 
     def __init__(self) -> None:
         self.names: dict[str, Node | Directory] = {}
@@ -132,7 +133,7 @@ class FaultDisk:
         return taken
 
     def kill(self) -> None:
-        """The process is gone; the operating system goes on, so all that was written is kept."""
+        """End the process. The operating system survives, so all written data is kept."""
         self.boots += 1
         self._locks.clear()
 

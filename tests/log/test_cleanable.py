@@ -1,4 +1,4 @@
-"""How much of a log may be compacted, and whether it is worth it."""
+"""How much of a log may be compacted, and whether it is dirty enough."""
 
 from typing import NamedTuple
 

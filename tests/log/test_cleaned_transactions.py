@@ -1,4 +1,4 @@
-"""Which batches were aborted, and which markers nothing is left to mark for."""
+"""Which batches were aborted, and which markers compaction may remove."""
 
 from ottla.log.cleaned_transactions import CleanedTransactions
 from ottla.log.transaction_index import AbortedTransaction
@@ -14,7 +14,7 @@ def records(producer_id: int, offset: int, *, transactional: bool = True) -> Bat
 
 
 class Log:
-    """Goes through a log, with what it says of each step."""
+    """Replays a log and records the result of each step."""
 
     def __init__(self, *aborted: tuple[int, int, int]) -> None:
         self.transactions = CleanedTransactions(AbortedTransaction(*entry, entry[2] + 1) for entry in aborted)

@@ -1,4 +1,4 @@
-"""A log may be prepared for its close while it is still used. Whatever happens in between, nothing is lost."""
+"""A log may be prepared for its close while it is still in use. Appends in between are not lost."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a log that is compacted keeps, one rule at a time."""
+"""The rules of compaction, one at a time."""
 
 import pytest
 
@@ -22,7 +22,7 @@ DAY = 24 * 60 * 60 * 1000
 
 
 class World:
-    """A log that compaction may have all of: `seal` makes it so."""
+    """A log of which compaction may clean everything after `seal`."""
 
     def __init__(self, config: LogConfig = CONFIG) -> None:
         self.disk = FaultDisk()
@@ -42,7 +42,7 @@ class World:
         leader_epoch: int = 0,
         timestamp: int = NOW_MS,
     ) -> int:
-        """Append one batch; the offset of its first record."""
+        """Append one batch and return the offset of its first record."""
         data = build_batch(
             [NewRecord(key, value, (), timestamp + at) for at, (key, value) in enumerate(records)],
             codec=codec,
@@ -195,7 +195,7 @@ def test_aborted_records_go_and_their_marker_after_them() -> None:
         world.clock.now_ms += 600
         world.put((b"z", b"1"))
         world.compact()
-    # The marker stays in the pass that removes the records, gets its horizon in the next, and outlives that by 1 s.
+    # The marker stays in the pass that removes the records. The next pass sets its delete horizon, 1 s later.
     assert [2 in each for each in offsets] == [True, True, True, False]
     assert world.log.aborted_transactions(0, world.log.end_offset) == []
 
@@ -367,7 +367,7 @@ def test_little_memory_takes_several_passes() -> None:
     assert [record[0] for record in world.read()] == [3, 4, 5]
 
 
-# What happens meanwhile
+# Changes during a pass
 
 
 def test_segments_that_went_meanwhile_do_not_come_back() -> None:

@@ -1,4 +1,4 @@
-"""The process is killed, or the power fails, at every single change that a pass makes to the disk."""
+"""Kills the process, or cuts the power, at every single change that a pass makes to the disk."""
 
 import copy
 import random
@@ -24,10 +24,10 @@ class Prepared(NamedTuple):
 
 
 def prepare(seed: int, *, read_again: bool) -> Prepared:
-    """A log on disk, synced, of which a part was compacted before. The next pass also merges segments.
+    """A synced log of which a part was compacted before. The next pass also merges segments.
 
-    With `read_again` the active segment is empty, so that a start after a crash reads the last compacted one, and finds
-    out anew which transactions were aborted there: those of which nothing is left are not known any more then.
+    With `read_again` the active segment is empty, so recovery reads the last compacted segment and rebuilds its list of
+    aborted transactions. Transactions without remaining records are then missing.
     """
     disk, clock = CrashingDisk(), StillClock()
     directory, log = new_log(disk, clock, config=CONFIG)
@@ -57,7 +57,7 @@ def reopen(disk: CrashingDisk) -> Log:
 
 
 def aborted(log: Log) -> set[tuple[int, int]]:
-    """By producer and marker. Where they begin, and what was stable then, is found out anew from what is left."""
+    """The aborted transactions by producer and marker. Recovery recomputes their first and last stable offsets."""
     return {(entry.producer_id, entry.last_offset) for entry in log.aborted_transactions(0, log.end_offset)}
 
 
@@ -66,7 +66,7 @@ def one_pass(prepared: Prepared, log: Log) -> None:
 
 
 def interrupted(prepared: Prepared, steps: int, chance: random.Random | None) -> tuple[CrashingDisk, bool]:
-    """The disk after so many changes of a pass and a crash; and whether the pass was over before."""
+    """The disk after a number of changes of a pass and a crash, and whether the pass had finished before."""
     disk = copy.deepcopy(prepared.disk)
     disk.kill()
     log = reopen(disk)

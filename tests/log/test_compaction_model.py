@@ -1,4 +1,4 @@
-"""A compacted log against all that was ever written to it: any order of operations, with crashes at any point."""
+"""A compacted log against a model of all written batches: any order of operations, with crashes at any point."""
 
 import random
 
@@ -33,7 +33,7 @@ record = st.tuples(st.sampled_from([b"a", b"b", b"c", b"d"]), st.sampled_from([b
 
 
 class CompactionMachine(RuleBasedStateMachine):
-    """`batches` are all that were ever appended and not lost in a crash, as they were then."""
+    """`batches` are all appended batches that no crash has lost, before compaction."""
 
     @initialize()
     def begin(self) -> None:
@@ -105,7 +105,7 @@ class CompactionMachine(RuleBasedStateMachine):
 
     @rule(fraction=st.floats(0, 1))
     def commit(self, fraction: float) -> None:
-        """What is below the high watermark is never truncated."""
+        """Records below the high watermark are never truncated."""
         behind = self.log.end_offset - self.high_watermark
         self.high_watermark += round(behind * max(fraction, 0.5))
 
@@ -117,7 +117,7 @@ class CompactionMachine(RuleBasedStateMachine):
     def pass_time(self, milliseconds: int) -> None:
         self.clock.now_ms += milliseconds
 
-    # Compacting, step by step, with anything in between
+    # Compaction step by step, with other operations in between
 
     @rule()
     def sync(self) -> None:
@@ -162,7 +162,7 @@ class CompactionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.cleaning is not None and self.cleaning.groups)
     @rule(fraction=st.floats(0, 1))
     def start_changes_while_a_group_is_cleaned(self, fraction: float) -> None:
-        """Segments may go before their replacement comes; then it is not wanted any more."""
+        """Retention may remove the segments before their replacement is ready. The replacement is then dropped."""
         assert self.cleaning is not None
         group = self.cleaning.groups.pop(0)
         if self.log.compaction.holds(group):
@@ -178,7 +178,7 @@ class CompactionMachine(RuleBasedStateMachine):
 
     @rule(back=st.integers(1, 12))
     def truncate(self, back: int) -> None:
-        """As a follower does: to the end of a batch, which a pass that goes on must notice."""
+        """Truncate at the end of a batch, like a follower. A running pass must notice."""
         if back >= len(self.batches):
             return
         kept = self.batches[-1 - back].header.next_offset
@@ -188,7 +188,7 @@ class CompactionMachine(RuleBasedStateMachine):
         self.log.truncate_to(kept)
         assert self.log.compaction.generation > generation
         self._lost_from(self.log.end_offset)
-        self.sync()  # Otherwise a loss of power could undo the truncation.
+        self.sync()  # Otherwise a power loss could undo the truncation.
         if self.cleaning is not None:
             while self.cleaning.groups:
                 group = self.cleaning.groups.pop()

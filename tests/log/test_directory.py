@@ -40,8 +40,8 @@ def test_a_new_directory_is_made_and_named() -> None:
 @pytest.mark.parametrize(
     ("cluster_id", "node_id", "message"),
     [
-        ("another", 1, "log directory /data belongs to cluster a-cluster, but this broker is of another"),
-        ("a-cluster", 2, "log directory /data belongs to broker 1, but this is 2"),
+        ("another", 1, "log directory /data belongs to cluster a-cluster, but this broker is in another"),
+        ("a-cluster", 2, "log directory /data belongs to broker 1, not to 2"),
     ],
 )
 def test_anothers_directory_is_refused(cluster_id: str, node_id: int, message: str) -> None:
@@ -49,7 +49,7 @@ def test_anothers_directory_is_refused(cluster_id: str, node_id: int, message: s
     open_directory(disk).close()
     with pytest.raises(LogDirectoryError, match=message):
         opened_as(disk, cluster_id, node_id)
-    open_directory(disk)  # The lock was given back.
+    open_directory(disk)  # The lock was released.
 
 
 def test_a_directory_of_kafka_under_zookeeper_is_accepted() -> None:
@@ -67,7 +67,7 @@ def test_properties_that_make_no_sense_are_refused(text: bytes) -> None:
     disk = FaultDisk()
     disk.make_directory("/data")
     disk.replace_bytes("/data/meta.properties", text)
-    with pytest.raises(LogDirectoryError, match="cannot be understood"):
+    with pytest.raises(LogDirectoryError, match="cannot be parsed"):
         open_directory(disk)
 
 
@@ -253,7 +253,7 @@ def test_a_damaged_checkpoint_costs_a_check_and_no_record(caplog: pytest.LogCapt
     disk.replace_bytes("/data/recovery-point-offset-checkpoint", b"what?")
     directory = open_directory(disk)
     assert directory.logs[CLICKS].end_offset == 1
-    assert "is ignored because it is damaged" in caplog.text
+    assert "which is damaged" in caplog.text
 
 
 def test_the_marker_of_a_clean_stop_is_gone_while_the_directory_is_open() -> None:
@@ -268,7 +268,7 @@ def test_the_marker_of_a_clean_stop_is_gone_while_the_directory_is_open() -> Non
 
 
 def test_a_stop_after_a_failed_sync_is_not_called_clean(caplog: pytest.LogCaptureFixture) -> None:
-    """The next sync may succeed although the data of the failed one is lost, so the log must be read again."""
+    """The next sync may succeed although the failed one has lost data, so the log must be read again."""
     disk = FaultDisk()
     directory, log = new_log(disk)
     append(log)
@@ -278,7 +278,7 @@ def test_a_stop_after_a_failed_sync_is_not_called_clean(caplog: pytest.LogCaptur
     disk.sync_fails = False
     directory.close()
     assert not disk.exists("/data/.kafka_cleanshutdown")
-    assert "a sync failed before" in caplog.text
+    assert "a sync has failed" in caplog.text
     assert open_directory(disk).logs[CLICKS].end_offset == 1
 
 

@@ -1,4 +1,4 @@
-"""The worked examples of `docs/formats/log-directory.md` are what the code reads and writes."""
+"""The worked examples in `docs/formats/log-directory.md` match the code."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "formats" / "log-directory.md"
 
 
 def example(kind: str) -> bytes:
-    """The one fenced block of a kind."""
+    """The only fenced block with this language."""
     (block,) = PAGE.read_text().split(f"```{kind}\n")[1:]
     return block.split("```")[0].encode()
 

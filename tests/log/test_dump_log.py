@@ -1,4 +1,4 @@
-"""Apache Kafka's own dump-log tool reads what we write. Needs Java and Kafka's jars, named by KAFKA_JARS."""
+"""Apache Kafka's dump-log tool reads our files. Needs Java and Kafka's jars, named by KAFKA_JARS."""
 
 import os
 import random
@@ -47,7 +47,7 @@ def test_dump_log_finds_nothing_wrong(tmp_path: Path) -> None:
     files, end = written(tmp_path)
     assert {path.suffix for path in files} == {".log", ".index", ".timeindex", ".snapshot"}
     dump = subprocess.run([*TOOL, ",".join(map(str, files))], capture_output=True, text=True, check=True)
-    # With --deep-iteration the tool complains of the first record of every segment but the one at 0.
+    # With --deep-iteration the tool reports the first record of every segment except the one at 0.
     bases = [str(int(path.stem)) for path in files if path.suffix == ".log"]
     complaints = [
         line.split() for line in dump.stderr.splitlines() if not line.startswith("Non-consecutive offsets in")
@@ -104,6 +104,6 @@ def test_dump_log_reads_what_was_compacted(tmp_path: Path) -> None:
     assert "deleteHorizonMs: OptionalLong[" in dump.stdout
     counts = [int(line.split("count: ")[1].split()[0]) for line in lines if line.startswith("baseOffset: ")]
     assert counts.count(0) > 1
-    # Holes in the offsets are what compaction leaves, and there is nothing else that the tool finds strange.
+    # Compaction leaves gaps in the offsets. The tool must report nothing else.
     complaints = [line for line in dump.stderr.splitlines() if "followed by" not in line]
     assert [line for line in complaints if not line.startswith("Non-consecutive offsets in")] == []

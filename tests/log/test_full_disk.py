@@ -1,4 +1,4 @@
-"""A disk without room: the append is refused, nothing half-written stays, and what was stored stays readable."""
+"""A full disk: the append fails, no part of it stays, and stored records stay readable."""
 
 import errno
 import resource
@@ -79,7 +79,7 @@ def test_a_roll_that_fails_changes_nothing(room: int) -> None:
 
 
 def test_index_entries_without_room_wait_in_memory(caplog: pytest.LogCaptureFixture) -> None:
-    """512 entries are a block; it does not fit, but the append that completed it does."""
+    """512 entries are a block. The block does not fit on the disk, but the append that completed it does."""
     disk = FaultDisk()
     directory, log = new_log(disk, config=LogConfig(index_interval_bytes=0))
     for _ in range(512):
@@ -120,7 +120,7 @@ def test_a_stop_on_a_full_disk_is_no_clean_stop() -> None:
 
 @contextmanager
 def files_limited_to(size: int) -> Iterator[None]:
-    """The operating system itself then writes the part that fits and refuses the rest."""
+    """The operating system writes the part that fits and rejects the rest."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

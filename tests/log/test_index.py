@@ -162,7 +162,7 @@ def test_entries_gather_in_memory_until_there_is_a_block() -> None:
 
 
 def test_what_is_remembered_of_the_file_is_never_out_of_date() -> None:
-    """Searches here and there, in a file of many blocks, between all that changes what is in it."""
+    """Random searches in a file of many blocks, between all operations that change the file."""
     index, dice = new_index(), random.Random(7)
     entries: list[tuple[int, int]] = []
     for _ in range(300):

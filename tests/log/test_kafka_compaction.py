@@ -1,7 +1,7 @@
-"""Apache Kafka's own cleaner and ours, given the same log, leave the same records.
+"""Apache Kafka's cleaner and ours leave the same records of the same log.
 
-What Kafka left is kept in a file, so that ours can be held to it without Kafka. `python -m
-tests.log.test_kafka_compaction` asks again, with Java and Kafka's jars, named by KAFKA_JARS.
+Kafka's results are stored in a file, so the test needs no Kafka. `python -m tests.log.test_kafka_compaction` creates
+the file again, with Java and Kafka's jars, named by KAFKA_JARS.
 """
 
 import os
@@ -30,7 +30,7 @@ needs_kafka = pytest.mark.skipif(
 
 
 class Before(NamedTuple):
-    """What Kafka's cleaner is to know of a pass."""
+    """The input of Kafka's cleaner for one pass."""
 
     first_dirty_offset: int
     end: int
@@ -41,7 +41,8 @@ class Before(NamedTuple):
 def passes(
     disk: Disk, path: str, seed: int, before: Callable[[int, Before], None] = lambda _, __: None
 ) -> list[list[str]]:
-    """What we leave of a log, after each of several passes between which it grows. `before` sees the log on disk."""
+    """The contents of our log after each of several passes, between which the log grows. `before` gets the log on
+    disk."""
     segment_bytes = 1500 if seed % 2 else 6000
     config = compaction_config(segment_bytes=segment_bytes)
     clock = StillClock()
@@ -53,7 +54,7 @@ def passes(
         directory.close()
         directory = open_directory(disk, clock, path, config=config)
         writer.log = log = directory.logs[CLICKS]
-        # Some tombstones and markers are past their delete horizon then, and some are not.
+        # At this time some tombstones and markers are past their delete horizon, and some are not.
         now_ms = writer.now_ms + 700 * number
         cleanable = log.compaction.cleanable(now_ms, log.end_offset)
         end = log.segments()[cleanable.segments].base_offset
@@ -67,7 +68,8 @@ def passes(
 
 
 def with_segment_ends(disk: Disk, log: Log) -> list[str]:
-    """What is in a log, with a sign at the empty batches that end a segment. Kafka keeps only the last of those."""
+    """The contents of a log, with a mark on empty batches at the end of a segment. Kafka keeps only the last of
+    them."""
     ends = [
         describe_batches(disk.read_bytes(f"{log.path}/{segment.base_offset:020d}.log"))[-1]
         for segment in log.segments()[:-1]
@@ -76,7 +78,7 @@ def with_segment_ends(disk: Disk, log: Log) -> list[str]:
 
 
 def same(ours: list[str], kafkas: list[str]) -> None:
-    """An empty batch at the end of one of our segments need not be Kafka's."""
+    """Kafka need not have the empty batch at the end of one of our segments."""
     theirs = set(kafkas)
     kept = [line.removesuffix(" end") for line in ours if not line.endswith(" end") or line[:-4] in theirs]
     assert kept == kafkas
@@ -94,7 +96,7 @@ def test_we_leave_what_kafka_left(seed: int) -> None:
 
 
 def ask_kafka(seed: int, scratch: Path) -> list[list[str]]:
-    """Kafka gets a copy of the log as it is before each of our passes."""
+    """Kafka gets a copy of the log before each of our passes."""
     commands = []
 
     def copy(number: int, before: Before) -> None:

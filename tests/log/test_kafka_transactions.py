@@ -1,7 +1,7 @@
-"""A log of Apache Kafka's and one of ours, given the same commands, say the same and leave the same files.
+"""A log of Apache Kafka and one of ours return the same results for the same commands, and leave the same files.
 
-What Kafka said is kept in a file, so that ours can be held to it without Kafka. `python -m
-tests.log.test_kafka_transactions` asks again, with Java and Kafka's jars, named by KAFKA_JARS.
+Kafka's results are stored in a file, so the test needs no Kafka. `python -m tests.log.test_kafka_transactions` creates
+the file again, with Java and Kafka's jars, named by KAFKA_JARS.
 """
 
 import os
@@ -29,7 +29,7 @@ needs_kafka = pytest.mark.skipif(
 
 
 def stored_answers(seed: int) -> list[str]:
-    """Every line of the file is a command, ` -> `, the result, ` | ` and the state of the log after that."""
+    """Every line of the file is a command, ` -> `, the result, ` | ` and the state of the log afterwards."""
     return ANSWERS.read_text().split(f"# script {seed}\n")[1].split("\n#")[0].strip().splitlines()
 
 
@@ -96,7 +96,7 @@ def test_kafka_still_answers_so_and_its_files_are_ours(seed: int, tmp_path: Path
     assert batches(theirs) == batches(tmp_path / "ours" / str(CLICKS))
     assert aborted(theirs) == aborted(tmp_path / "ours" / str(CLICKS))
     (theirs.parent / LOG_START_OFFSETS).write_text(f"0\n1\n{CLICKS.topic} {CLICKS.partition} {start}\n")
-    # After a crash, what is known of transactions with records before the log start may be less.
+    # After a crash, the log may have lost the state of transactions with records before the log start.
     for clean in (True, False) if start == 0 else (True,):
         copy = tmp_path / f"copy-{clean}"
         shutil.copytree(theirs.parent, copy)

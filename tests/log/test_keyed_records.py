@@ -1,4 +1,4 @@
-"""The quick look at keys, held to the reader of whole records, and batches that lose some of theirs."""
+"""The reader of keys against the reader of whole records, and batches that lose some records."""
 
 import pytest
 from hypothesis import given, settings
@@ -85,7 +85,7 @@ def test_a_batch_without_records_keeps_its_producer() -> None:
 @given(st.integers(HEADER_SIZE, 150), st.integers(0, 255), st.integers(0, 4))
 @settings(max_examples=300, deadline=None)
 def test_records_that_make_no_sense_are_refused(position: int, byte: int, extra: int) -> None:
-    """Whatever is in the bytes, it is either refused, or what the reader of whole records finds there."""
+    """Random bytes are either rejected, or give the same keys as the reader of whole records."""
     batch = build_batch([NewRecord(b"key-%d" % number, b"value", (), NOW_MS) for number in range(5)])
     batch += bytes(extra)
     if position < len(batch):
@@ -101,11 +101,11 @@ def test_records_that_make_no_sense_are_refused(position: int, byte: int, extra:
 
 def test_a_record_that_claims_more_than_there_is() -> None:
     batch = build_batch([NewRecord(b"key", b"value", (), NOW_MS)])
-    with pytest.raises(InvalidBatch, match="end in the middle"):
+    with pytest.raises(InvalidBatch, match="the last record is incomplete"):
         read_keys(batch, read_header(batch)._replace(record_count=2))
     batch[HEADER_SIZE] = 0x7E
-    with pytest.raises(InvalidBatch, match="does not hold its fields"):
+    with pytest.raises(InvalidBatch, match="the fields of a record exceed its length"):
         read_keys(batch, read_header(batch))
     batch[HEADER_SIZE] = 0x01
-    with pytest.raises(InvalidBatch, match="does not hold its fields"):
+    with pytest.raises(InvalidBatch, match="the fields of a record exceed its length"):
         read_keys(batch, read_header(batch))

@@ -1,4 +1,4 @@
-"""One partition's log: appending, reading, rolling, letting go, syncing."""
+"""One partition's log: append, read, roll, delete, sync."""
 
 import errno
 
@@ -10,6 +10,7 @@ from ottla.log.log import Log
 from ottla.log.segment import Segment
 from ottla.log.segments import Segments
 from ottla.records.header import read_header
+from tests.compiled import needs_interpreted
 from tests.log.fault_disk import FaultDisk, FaultFile
 from tests.log.world import NOW_MS, Batch, StillClock, append, batch, content, new_log, open_directory, read_all
 
@@ -166,7 +167,7 @@ def test_settings_change_while_the_log_is_open() -> None:
 
 
 def reads_of(log: Log, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Every read of a file from now on, as size and position."""
+    """The size and position of every read of a file from now on."""
     reads: list[tuple[int, int]] = []
     read = FaultFile.read
 
@@ -281,7 +282,7 @@ def test_a_damaged_batch_is_an_error_where_it_is_and_nowhere_else() -> None:
         assert read_header(content(log.read(offset, 1, 20))).base_offset == offset
 
 
-# Letting go
+# Deletion
 
 
 def test_old_segments_are_retained_no_longer() -> None:
@@ -399,18 +400,16 @@ def test_a_follower_starts_over() -> None:
     assert content(log.read(100, 1000, 101)) == bytes(item.view)
 
 
-def test_a_follower_that_finds_no_room_to_start_over_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = a_log()
+def test_a_follower_that_finds_no_room_to_start_over_tries_again() -> None:
+    disk = FaultDisk()
+    log = a_log(disk=disk)
     for _ in range(3):
         append(log, batch())
 
-    def no_room(*_: object) -> Segment:
-        raise OSError(errno.ENOSPC, "no room")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Segment, "create", no_room)
-        with pytest.raises(OSError, match="no room"):
-            log.truncate_to(0)
+    disk.room = 0
+    with pytest.raises(OSError, match="No space left"):
+        log.truncate_to(0)
+    disk.room = None
     log.truncate_to(0)
     assert (log.log_start_offset, log.end_offset, bases(log)) == (0, 0, [0])
     item = batch(base_offset=0, leader_epoch=7)
@@ -483,8 +482,9 @@ def test_rolled_segments_are_synced_with_their_indexes() -> None:
             assert disk._node(f"{log.path}/{name}").durable == disk.read_bytes(f"{log.path}/{name}") != b""
 
 
+@needs_interpreted("ottla.log.segments")
 def test_a_sync_in_the_middle_of_a_roll_misses_no_segment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread may run at any point of a roll: here, just before and just after the new segment becomes active."""
+    """A thread may run at any point of a roll: here just before and just after the new segment becomes active."""
     disk = FaultDisk()
     log = a_log(LogConfig(segment_bytes=2 * BATCH), disk)
     add = Segments.add
@@ -560,7 +560,7 @@ def test_deleted_records_are_not_waiting_to_be_synced() -> None:
 
 
 def test_appends_of_a_producer_survive_a_clean_stop() -> None:
-    """More than the last batch: those that a snapshot cannot hold are read again from the log."""
+    """The batches that a snapshot lacks are read from the log."""
     disk = FaultDisk()
     directory, log = new_log(disk)
     for number in range(7):

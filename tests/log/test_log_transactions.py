@@ -1,4 +1,5 @@
-"""Transactions in a log: what readers of committed records may see, through rolls, crashes, truncation and deletion."""
+"""Transactions in a log: the records that `read_committed` consumers get, after rolls, crashes, truncation and
+deletion."""
 
 import struct
 
@@ -32,7 +33,8 @@ FIRST_INDEX = "/data/clicks-0/00000000000000000000.txnindex"
 
 
 def interleaved() -> tuple[FaultDisk, LogDirectory, Log]:
-    """Offsets 0-2 are of producer 1, aborted by 5 in another segment; 3 and 4 are of 2, committed by 6; 7 is open."""
+    """Offsets 0-2 are of producer 1, aborted by marker 5 in another segment; 3 and 4 are of 2, committed by 6; 7 is
+    open."""
     disk = FaultDisk()
     directory, log = new_log(disk)
     append_in_transaction(log, 1, 0, 3)
@@ -60,7 +62,7 @@ def facts(log: Log) -> object:
     )
 
 
-# What is stable
+# The last stable offset
 
 
 def test_the_last_stable_offset_is_the_high_watermark_without_transactions() -> None:
@@ -84,7 +86,7 @@ def test_a_transaction_holds_the_last_stable_offset_until_its_marker_is_committe
 
 
 def test_the_marker_tells_the_log_what_was_committed_before() -> None:
-    """Nobody needs to read for a log to forget transactions that are long over."""
+    """A log drops ended transactions even if no consumer reads."""
     _, log = new_log(FaultDisk())
     for number in range(100):
         append_in_transaction(log, 1, number)
@@ -101,7 +103,7 @@ def test_the_log_start_is_stable() -> None:
     assert (log.first_unstable_offset(6), log.last_stable_offset(6)) == (3, 3)
 
 
-# What was aborted
+# Aborted transactions
 
 
 def test_an_aborted_transaction_is_in_the_index_of_the_segment_in_which_it_ends() -> None:
@@ -156,7 +158,7 @@ def test_a_marker_has_the_leaders_epoch() -> None:
 
 @pytest.mark.parametrize("room", [0, 20, 34, 100])
 def test_a_full_disk_refuses_a_marker_whole(room: int) -> None:
-    """There is no room for the entry in the index, a part of it, all of it, or all and a part of the marker."""
+    """The disk has no room for the index entry, for a part of it, or for the marker after it."""
     disk, _, log = interleaved()
     before = facts(log)
     disk.room = room
@@ -246,7 +248,7 @@ def test_rolled_segments_have_their_index_on_disk_before_the_recovery_point_pass
 
 
 def test_a_crash_in_a_transaction_that_spans_segments() -> None:
-    """The check begins in the second segment, and the transaction in the first, which only its snapshot knows."""
+    """The check begins in the second segment. The transaction begins in the first, and only the snapshot has it."""
     disk = FaultDisk()
     directory, log = new_log(disk)
     append_in_transaction(log, 1, 0)
@@ -266,7 +268,7 @@ def test_a_crash_in_a_transaction_that_spans_segments() -> None:
 
 
 def test_a_snapshot_from_before_a_crash_is_not_believed() -> None:
-    """It may tell of a transaction in records that were lost and replaced, whose end would never come."""
+    """The snapshot may have a transaction in records that were lost and replaced. Its end would never come."""
     disk = FaultDisk()
     _, log = new_log(disk)
     append(log)
@@ -330,7 +332,7 @@ def test_a_damaged_index_is_rebuilt(caplog: pytest.LogCaptureFixture) -> None:
     disk.replace_bytes(path, b"\7" * 34)
     log = reopened(disk)
     assert facts(log) == before
-    assert "is rebuilt" in caplog.text
+    assert "rebuilding the index" in caplog.text
     assert end_transaction(log, 3, committed=False) == 8
     assert log.aborted_transactions(0, 9) == [(1, 0, 5, 3), (3, 7, 8, 9)]
 
@@ -457,7 +459,7 @@ def test_a_follower_forgets_what_is_committed() -> None:
 
 
 def test_a_follower_takes_older_epochs_as_they_come() -> None:
-    """The leader has decided: in its log, they are in this order."""
+    """The leader has decided: its log has the batches in this order."""
     _, follower = new_log(FaultDisk())
     for offset, (epoch, coordinator_epoch) in enumerate([(5, 7), (4, 6)]):
         data = build_marker(EndTransactionMarker(1, epoch, coordinator_epoch, committed=True), NOW_MS)

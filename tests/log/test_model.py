@@ -51,7 +51,7 @@ class Ended(NamedTuple):
 
 
 def transactions(batches: list[ModelBatch]) -> tuple[dict[int, int], list[Ended]]:
-    """Where each transaction that is open begins, by producer, and those that are not open any more."""
+    """The start of each open transaction, by producer, and the ended transactions."""
     begun: dict[int, int] = {}
     ended: list[Ended] = []
     for item in batches:
@@ -65,14 +65,14 @@ def transactions(batches: list[ModelBatch]) -> tuple[dict[int, int], list[Ended]
 
 
 def unstable(batches: list[ModelBatch], high_watermark: int) -> int:
-    """The first offset that a reader of committed records may not see, however it is found."""
+    """The first offset that a `read_committed` consumer must not get, computed without the log."""
     begun, ended = transactions(batches)
     undecided = [*begun.values(), *(each.first for each in ended if each.last >= high_watermark)]
     return min([high_watermark, *undecided])
 
 
 def read_committed(batches: list[ModelBatch], aborted: list[AbortedTransaction]) -> list[int]:
-    """The batches that a consumer gives to the application, by base offset, given what a broker says was aborted."""
+    """The base offsets of the batches that a consumer returns, given the list of aborted transactions."""
     waiting = sorted(aborted, key=lambda each: each.first_offset)
     skipped: set[int] = set()
     seen = []
@@ -87,7 +87,7 @@ def read_committed(batches: list[ModelBatch], aborted: list[AbortedTransaction])
 
 
 class LogMachine(RuleBasedStateMachine):
-    """`batches` are all that were ever appended and not truncated, also those before the log start."""
+    """`batches` are all appended batches that were not truncated, including those before the log start."""
 
     @initialize()
     def begin(self) -> None:
@@ -97,7 +97,7 @@ class LogMachine(RuleBasedStateMachine):
         self.start = 0
         self.end = 0
         self.synced = 0
-        """Everything below is on disk, as far as the log has said so."""
+        """The log has reported everything below this offset as synced."""
         self.epoch = 0
         self.sequence = 0
         self.high_watermark = 0
@@ -229,7 +229,7 @@ class LogMachine(RuleBasedStateMachine):
         self._account(item.header)
 
     def _account(self, header: BatchHeader) -> None:
-        """What the producer goes on with after a batch."""
+        """The producer's next sequence number and epoch after a batch."""
         if header.producer_id == IDEMPOTENT:
             self.sequence += header.record_count
         elif header.is_control and header.producer_epoch > self.producer_epochs[header.producer_id]:
@@ -297,7 +297,7 @@ class LogMachine(RuleBasedStateMachine):
         self._cut(self.log.end_offset)
         assert [item.base for item in self.batches] == [item.base for item in kept]
         self._new_epochs()
-        # A truncation that is not synced may be undone by a power loss, as any change.
+        # A power loss may undo an unsynced truncation, like any unsynced change.
         self.sync()
 
     def _cut(self, end: int) -> None:
@@ -307,7 +307,7 @@ class LogMachine(RuleBasedStateMachine):
         self.synced = min(self.synced, end)
 
     def _new_epochs(self) -> None:
-        """The log may have forgotten something: everybody begins anew. All that is left is committed."""
+        """The log may have lost state, so all producers start again. All remaining records are committed."""
         self.epoch += 1
         self.sequence = 0
         for producer_id in TRANSACTIONAL:
@@ -395,7 +395,7 @@ class LogMachine(RuleBasedStateMachine):
         self._cut(self.log.end_offset)
         self._start_may_fall_back()
         self._new_epochs()
-        # What was recovered need not be on disk: another crash may take it, down to what was known to be synced.
+        # Recovered records need not be on disk. Another crash may lose them, down to the last reported sync.
 
     def _open(self) -> None:
         self.directory = open_directory(self.disk, self.clock, config=CONFIG)
@@ -405,11 +405,11 @@ class LogMachine(RuleBasedStateMachine):
         self.log = self.directory.logs[CLICKS]
 
     def _start_may_fall_back(self) -> None:
-        """The log start is written down now and then; until it is, a crash undoes it."""
+        """The log start is checkpointed periodically. A crash undoes changes since the last checkpoint."""
         assert self.log.log_start_offset <= self.start
         self.start = self.log.log_start_offset
 
-    # What always holds
+    # Invariants
 
     @invariant()
     def offsets_agree(self) -> None:
@@ -429,7 +429,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @invariant()
     def transactions_agree(self) -> None:
-        """Records before the log start may be forgotten or not, and with them a transaction that has no others."""
+        """The log may drop the state of records before the log start, and of transactions without other records."""
         self.high_watermark = max(self.high_watermark, self.start)
         visible = [item for item in self.batches if item.last >= self.start]
         stable = self.log.last_stable_offset(self.high_watermark)

@@ -1,4 +1,4 @@
-"""The map from keys to their last offsets, and how much memory it says that it takes."""
+"""The map from keys to their last offsets, and its estimate of memory."""
 
 import tracemalloc
 

@@ -1,4 +1,4 @@
-"""The worst that a power loss can do: everything that was not synced is undone, names and contents alike."""
+"""The worst power loss: all unsynced changes are undone, of names and of contents."""
 
 import random
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ CONFIG = LogConfig(segment_bytes=3 * BATCH, index_interval_bytes=BATCH // 2)
 
 
 class Worst(random.Random):
-    """Of the outcomes that the fault disk chooses from, the first is always to undo all."""
+    """The fault disk chooses between outcomes. The first is always to undo everything."""
 
     def randrange(self, *_: object) -> int:
         return 0
@@ -29,7 +29,7 @@ class Worst(random.Random):
 
 
 class ContentsLost(Worst):
-    """All names are kept, but the files are as they were when last synced: empty, if they are new."""
+    """All names are kept, but each file has the content of its last sync. New files are empty."""
 
     def choice(self, outcomes: Sequence[T]) -> T:  # type: ignore[override]
         return outcomes[-1]
@@ -67,7 +67,7 @@ def test_a_segment_that_is_new_since_the_last_sync_is_there_after_the_next() -> 
 
 
 def test_indexes_that_a_roll_wrote_may_be_lost() -> None:
-    """All batches were synced before the segment was rolled, so the recovery point is just where it ends."""
+    """All batches were synced before the segment rolled, so the recovery point is the end of the segment."""
     disk = FaultDisk()
     directory, log = new_log(disk, config=CONFIG)
     for number in range(3):
@@ -119,7 +119,7 @@ def test_a_directory_that_is_open_never_passes_for_one_that_was_closed() -> None
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_what_a_killed_process_wrote_is_synced_by_the_next(clean: bool) -> None:
-    """Recovery reads it from the page cache, which proves nothing about the disk."""
+    """Recovery reads from the page cache, so a successful read does not prove that the data is on disk."""
     disk = FaultDisk()
     _, log = new_log(disk, config=CONFIG)
     for _ in range(8):

@@ -133,7 +133,7 @@ def test_batches_without_a_producer_are_let_through() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 6)), max_size=60))
 def test_whatever_is_sent_again_every_record_is_appended_once(steps: list[tuple[int, int]]) -> None:
-    """A producer with up to five batches in flight that sends some of them again, in order, before it goes on."""
+    """A producer with up to five batches in flight that sends some of them again, in order, before it continues."""
     producers = Producers(DAY_MS)
     sent: list[BatchHeader] = []
     offsets: list[int] = []
@@ -326,7 +326,8 @@ def test_markers_of_older_epochs_are_refused(version: int) -> None:
 
 
 def test_the_epoch_of_a_marker_depends_on_the_version() -> None:
-    """Before version 2 it was that of the records. From then on, a marker with it is that of an earlier transaction."""
+    """Before version 2 a marker had the epoch of the records. Since then, such a marker belongs to an earlier
+    transaction."""
     producers = Producers(DAY_MS)
     append_verified(producers, transactional(0), 0)
     assert marker_refusal(producers, marker(), 1) is None

@@ -1,4 +1,4 @@
-"""Opening after a crash, and with files missing or damaged."""
+"""Opening a log after a crash, and with missing or damaged files."""
 
 import pytest
 
@@ -47,7 +47,7 @@ class World:
 
 
 def readable(log: Log) -> list[int]:
-    """The offsets of all batches that can be read, one by one."""
+    """The offsets of all readable batches."""
     found = []
     for offset in range(log.log_start_offset, log.end_offset):
         try:
@@ -77,7 +77,7 @@ def test_a_torn_tail_is_cut_at_the_last_whole_batch(size: int, caplog: pytest.Lo
 
 
 OUTSIDE_THE_CHECKSUM = (*range(4, 8), *range(12, 16))
-"""The lower bytes of the base offset, and the leader epoch: a leader sets them without computing the checksum again."""
+"""The low bytes of the base offset, and the leader epoch: a leader sets them without a new checksum."""
 
 
 @pytest.mark.parametrize("position", [at for at in range(BATCH) if at not in OUTSIDE_THE_CHECKSUM])
@@ -108,7 +108,7 @@ def test_segments_after_a_torn_one_go(caplog: pytest.LogCaptureFixture) -> None:
     log = world.crash()
     assert log.end_offset == 14
     assert [segment.base_offset for segment in log.segments()] == [0, 10]
-    assert "removed because" in caplog.text
+    assert "removing /data" in caplog.text
     assert readable(log) == list(range(14))
 
 
@@ -119,7 +119,7 @@ def test_a_segment_whose_predecessor_lost_its_end_goes_too() -> None:
 
 
 def test_a_segment_that_a_crash_brought_back_goes_again() -> None:
-    """Its removal, by a truncation, had not reached the disk, but what was appended after that had."""
+    """A truncation had removed the segment. The removal was not on disk, but later appends were."""
     world = World(25)
     world.log.truncate_to(14)
     append(world.log, batch(9, size=1))
@@ -141,7 +141,7 @@ def test_only_the_tail_is_read_after_a_sync() -> None:
 
 @pytest.mark.parametrize("wrong", [b"\xff" * 20, b"\x00" * 12, b""])
 def test_damage_before_the_recovery_point_stays_and_is_reported(wrong: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    """Structure or content of one batch in the active segment: all others stay readable."""
+    """One batch in the active segment has a damaged header or content. All others stay readable."""
     world = World(18)
     world.sync()
     append(world.log)
@@ -166,7 +166,7 @@ def test_damage_that_nothing_follows_is_reported_as_a_loss(caplog: pytest.LogCap
     world.disk.open(world.path(0)).truncate(3 * BATCH + 1)
     log = world.crash()
     assert log.end_offset == 3
-    assert "offsets 3 to 4, which were on disk, are lost" in caplog.text
+    assert "the synced offsets 3 to 4 are lost" in caplog.text
     world.disk.kill()
     assert world.disk.read_bytes("/data/recovery-point-offset-checkpoint") == b"0\n1\nclicks 0 3\n"
 
@@ -191,7 +191,7 @@ def test_a_missing_index_is_rebuilt_after_a_clean_stop(suffix: str, caplog: pyte
     for base in (0, 20):
         world.disk.remove(world.path(base, suffix))
     world.crash()
-    assert "are missing and are rebuilt" in caplog.text
+    assert "rebuilding the missing indexes" in caplog.text
     assert [world.disk.read_bytes(world.path(base, suffix)) for base in (0, 10, 20)] == before
 
 
@@ -236,7 +236,7 @@ def test_a_log_that_was_damaged_while_it_was_closed_is_checked(caplog: pytest.Lo
     world.directory.close()
     world.disk.open(world.path(0)).truncate(4 * BATCH + 30)
     assert world.crash().end_offset == 4
-    assert "although it was closed" in caplog.text
+    assert "although the log was closed cleanly" in caplog.text
 
 
 def test_epochs_are_read_again_from_the_batches() -> None:
@@ -306,7 +306,7 @@ def test_a_torn_snapshot_is_replaced_by_reading_the_log() -> None:
 
 
 def test_without_idempotent_producers_only_a_roll_takes_a_snapshot() -> None:
-    """It tells recovery where to begin, so that it need not read the whole log to find that there were none."""
+    """The empty snapshot tells recovery where to begin, so recovery need not read the whole log."""
     world = World(9)
     world.directory.close()
     assert [name for name in world.disk.list("/data/clicks-0") if name.endswith(".snapshot")] == []

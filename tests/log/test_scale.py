@@ -1,4 +1,4 @@
-"""Thousands of partitions: what an idle one may cost is counted, not timed."""
+"""Thousands of partitions: counts the cost of an idle partition instead of timing it."""
 
 import gc
 import tracemalloc
@@ -27,7 +27,7 @@ def filled(path: str) -> None:
 
 def test_an_idle_partition_costs_little_memory_and_no_file(tmp_path: Path) -> None:
     filled(str(tmp_path))
-    open_directory(OsDisk(), path=str(tmp_path)).close()  # Whatever is made once is made now.
+    open_directory(OsDisk(), path=str(tmp_path)).close()  # Create everything now that is created only once.
     gc.collect()
     tracemalloc.start()
     try:

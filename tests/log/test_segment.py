@@ -1,4 +1,4 @@
-"""One segment by itself: where index entries go, and what happens when the indexes are wrong."""
+"""One segment: the positions of index entries, and damaged indexes."""
 
 import pytest
 
@@ -111,7 +111,7 @@ def test_a_damaged_index_is_rebuilt_when_it_is_used(damage: str, caplog: pytest.
         assert found is not None
         assert found[1].base_offset == offset
     if damage == "short":
-        assert caplog.text == ""  # It is still right, only sparser.
+        assert caplog.text == ""  # The index is still correct, only sparser.
     else:
         assert "rebuilt" in caplog.text
         assert world.disk.size(path) % OFFSET_ENTRY.size == 0
@@ -127,7 +127,7 @@ def test_a_damaged_time_index_is_rebuilt() -> None:
 
 
 def break_batch(world: World, number: int) -> None:
-    """Make the length of one batch impossible, so that what follows cannot be found by walking."""
+    """Damage the length of one batch, so that a scan cannot find the next batches."""
     world.disk.open(world.segment.path()).write(b"\xff" * 20, number * BATCH)
 
 
@@ -232,7 +232,8 @@ def test_full_indexes_are_reported() -> None:
         world.segment.append(item.view, item.header, 1000 + number, config)
         if number == 2:
             break
-    # Two entries of 12 bytes fit beside the one that is kept for sealing; four of 8 bytes would still have fitted.
+    # Two entries of 12 bytes fit, beside the one reserved for sealing. Four entries of 8 bytes would still have
+    # fitted.
     assert world.segment.indexes_are_full
 
 

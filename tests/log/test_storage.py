@@ -41,7 +41,7 @@ def test_open_files_are_bounded_and_every_log_still_works(tmp_path: Path) -> Non
         assert len(read_all(log)) == 3 * len(batch().view)
     assert len(open_files(tmp_path)) <= before + 5
     directory.close()
-    assert len(open_files(tmp_path)) == before - 1  # The lock is gone, too.
+    assert len(open_files(tmp_path)) == before - 1  # The lock is released too.
 
 
 def test_a_slice_stays_readable_when_its_segment_is_let_go_and_deleted(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a start finds after a swap was interrupted, and what it makes of it."""
+"""A start after an interrupted swap."""
 
 from ottla.log.swap import abandon, begin_swap, end_swap, settle_swaps
 from ottla.records.builder import NewRecord, build_batch
@@ -15,7 +15,7 @@ def name(base_offset: int, kind: str, ending: str = "") -> str:
 def put(
     disk: FaultDisk, base_offset: int, ending: str = "", *, records: int = 5, kinds: tuple[str, ...] = KINDS
 ) -> None:
-    """A segment with one batch. What is in its indexes tells which segment they belong to."""
+    """A segment with one batch. The contents of its indexes identify the segment."""
     disk.make_directory(HERE)
     for kind in kinds:
         file = disk.open(f"{HERE}/{name(base_offset, kind, ending)}", create=True)

@@ -13,7 +13,7 @@ FROM_KAFKA = bytes.fromhex(
     "000000000000000000010000000000000042000000000000004e0000000000000044"
     "00000000000000000002000000000000005a000000000000005c0000000000000044"
 )
-"""What Apache Kafka 4.3.1 wrote for a segment that begins at offset 64."""
+"""The bytes that Apache Kafka 4.3.1 wrote for a segment with base offset 64."""
 
 FIRST = AbortedTransaction(1, 66, 78, 68)
 SECOND = AbortedTransaction(2, 90, 92, 68)
@@ -53,7 +53,7 @@ def test_what_was_stored_is_read_and_added_to() -> None:
 
 
 def test_a_range_of_offsets() -> None:
-    """The upper bound is no part of the range, the marker of a transaction is."""
+    """The upper bound is exclusive. The offset of the marker is part of the transaction."""
     _, index = new_index(FIRST, SECOND)
     assert index.collect(78, 90) == ([FIRST], False)
     assert index.collect(79, 90) == ([], False)
@@ -163,7 +163,8 @@ def test_on_a_real_disk(tmp_path: Path) -> None:
     st.lists(st.tuples(st.integers(1, 5), st.integers(1, 40)), max_size=300), st.integers(0, 400), st.integers(0, 60)
 )
 def test_any_range_of_any_index(steps: list[tuple[int, int]], fetch_offset: int, span: int) -> None:
-    """Against a look at every entry. Here, the last stable offset is where no later transaction begins before."""
+    """Against a search through every entry. The last stable offset here is the first offset of any later
+    transaction."""
     aborted: list[AbortedTransaction] = []
     last = 0
     for step, length in steps:

@@ -131,7 +131,7 @@ class OurLog:
 
 
 class _Client:
-    """What a producer thinks of itself, most of the time rightly."""
+    """A producer's own view of its state, which is right most of the time."""
 
     def __init__(self, producer_id: int, version: int) -> None:
         self.producer_id = producer_id
@@ -142,7 +142,7 @@ class _Client:
 
 
 def write_script(seed: int, length: int) -> list[str]:
-    """Commands of a few producers that mostly do as they should. Which of them are refused only a log can tell."""
+    """Random commands of a few mostly correct producers. Only a log can tell which of them fail."""
     chance = random.Random(seed)
     clients = [_Client(1, 1), _Client(2, 2), _Client(3, 2)]
     script: list[str] = []
@@ -157,7 +157,7 @@ def write_script(seed: int, length: int) -> list[str]:
 
 
 class _Writer:
-    """Follows a script as it is written, for the offsets at which batches begin."""
+    """Follows the script while it is written, to compute the base offsets of batches."""
 
     def __init__(self) -> None:
         self.ours = OurLog(FaultDisk())
@@ -169,7 +169,7 @@ class _Writer:
         self.boundaries = [offset for offset in self.boundaries if offset < end] + [end]
 
     def tell(self, client: _Client) -> None:
-        """A client hears how things are. Otherwise one that was refused once would be refused ever after."""
+        """Give the producer the state in the log. Otherwise a rejected producer would be rejected for ever."""
         for producer in self.ours.log.producers.active():
             if producer.producer_id == client.producer_id:
                 client.epoch, client.sequence = producer.epoch, producer.next_sequence
@@ -188,7 +188,7 @@ class _Writer:
         if kind == "commit":
             return f"commit {chance.randint(self.ours.high_watermark, log.end_offset)}"
         if kind == "start":
-            # Where the log starts within a batch, Kafka's first unstable offset may be that batch's first.
+            # If the log starts within a batch, Kafka's first unstable offset may be the base offset of that batch.
             return f"start {chance.choice([at for at in self.boundaries if at <= self.ours.high_watermark])}"
         if kind == "truncate":
             low = max(log.log_start_offset + 1, log.end_offset - 15)
@@ -199,7 +199,7 @@ class _Writer:
             client.epoch, client.sequence = client.epoch + 1, 0
             return self._batch(chance, client)
         if kind == "crash" and log.log_start_offset > 0:
-            # What the log forgets of transactions with records before its start depends on the snapshots that it has.
+            # The state of transactions with records before the log start depends on the snapshots that the log has.
             return "reopen"
         return kind
 

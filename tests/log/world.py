@@ -1,4 +1,4 @@
-"""What the tests of this package share: a clock that stands still, directories on a disk, batches."""
+"""Helpers for the tests of this package: a manual clock, directories on a disk, batches."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class StillClock:
-    """Time passes only when a test says so."""
+    """A clock that the test advances."""
 
     def __init__(self, now_ms: int = NOW_MS) -> None:
         self.now_ms = now_ms
@@ -54,7 +54,7 @@ def batch(
     leader_epoch: int = -1,
     transactional: bool = False,
 ) -> Batch:
-    """A batch of so many records at one timestamp, or of one record for each timestamp."""
+    """A batch with a number of records at one timestamp, or with one record for each timestamp."""
     timestamps = [timestamp] * records if isinstance(records, int) else records
     data = build_batch(
         [NewRecord(None, b"v" * size, (), at) for at in timestamps],
@@ -108,7 +108,7 @@ def end_transaction(
     timestamp: int = NOW_MS,
     high_watermark: int = 0,
 ) -> int:
-    """Append a marker; the offset it got."""
+    """Append a marker and return its offset."""
     marker = EndTransactionMarker(producer_id, epoch, coordinator_epoch, committed)
     return log.append_marker(marker, 0, timestamp, transaction_version=version, high_watermark=high_watermark)
 
@@ -145,7 +145,7 @@ def content(read: LogRead) -> bytes:
 
 
 def read_all(log: Log, offset: int | None = None) -> bytes:
-    """Everything from an offset to the end, read as a consumer does."""
+    """All records from an offset to the end, as a consumer reads them."""
     offset = log.log_start_offset if offset is None else offset
     parts: list[bytes] = []
     while True:
@@ -157,7 +157,7 @@ def read_all(log: Log, offset: int | None = None) -> bytes:
 
 
 def open_files(directory: Path) -> list[str]:
-    """What this process has open below a directory. Whatever else it has open comes and goes with other tests."""
+    """The files that this process has open below a directory. Other tests may have other files open."""
     targets = []
     for descriptor in os.listdir("/proc/self/fd"):
         with suppress(FileNotFoundError):

@@ -13,7 +13,7 @@ from ottla.cluster.image import DEFAULT_BROKER, ClusterImage, Entity, EntityType
 from ottla.cluster.znodes import PartitionStateZnode
 from ottla.config.broker import BrokerConfig
 from ottla.errors import ErrorCode
-from ottla.model import GROUP_OFFSETS_TOPIC, TopicId, TopicPartition
+from ottla.model import GROUP_OFFSETS_TOPIC, ControllerEpoch, LeaderEpoch, TopicId, TopicPartition
 from ottla.store.interface import Delete, Op, Put
 from tests.metadata.world import ControllerWorld
 from tests.replication.world import expect, on_loop, settle
@@ -186,7 +186,8 @@ async def test_a_replaced_controller_cannot_write() -> None:
     epoch = one.metadata.image.controller_epoch
 
     def replace_controller() -> None:
-        world.tree.commit([Put(znodes.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch + 1))], 0)
+        data = znodes.encode_controller_epoch(ControllerEpoch(epoch + 1))
+        world.tree.commit([Put(znodes.CONTROLLER_EPOCH, data)], 0)
 
     two.store.before_commit = replace_controller
     await two.metadata.create_topic("clicks")
@@ -264,7 +265,7 @@ async def test_a_damaged_node_is_logged_once_and_stops_nothing(caplog: pytest.Lo
     assert "not a topic node: b'not json'" in caplog.text
     world.tree.commit([Delete(znodes.topic_path("odd"))], 0)
     await world.notice()
-    assert caplog.text.count("the node '/brokers/topics/odd' of the store is not damaged any more") == 1
+    assert caplog.text.count("the node '/brokers/topics/odd' of the store is repaired") == 1
 
 
 # Settings
@@ -429,7 +430,7 @@ async def test_new_epochs_begin_on_the_state_as_it_is() -> None:
     await one.metadata.create_topic("clicks")
 
     def another_election() -> None:
-        state = PartitionStateZnode(1, 7, (1,), one.metadata.image.controller_epoch)
+        state = PartitionStateZnode(1, LeaderEpoch(7), (1,), one.metadata.image.controller_epoch)
         path = znodes.partition_state_path("clicks", 0)
         world.tree.commit([Put(path, znodes.encode_partition_state(state))], 0)
 

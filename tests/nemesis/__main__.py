@@ -1,4 +1,5 @@
-"""`python -m tests.nemesis`: a cluster under faults, with progress and a verdict. `make torture` runs it too."""
+"""`python -m tests.nemesis`: runs a cluster with faults, and prints progress and a verdict. `make torture` runs it
+too."""
 
 import argparse
 import random

@@ -1,4 +1,4 @@
-"""Clients of a cluster in trouble, each in a thread of its own. They keep book of what they were told."""
+"""Clients of a cluster with faults, each in its own thread. They record all replies."""
 
 import asyncio
 import itertools
@@ -27,7 +27,7 @@ _ASK_EVERY = 0.3
 
 
 class Client:
-    """A thread that goes round until it is told to finish."""
+    """A thread that repeats its work until it is told to finish."""
 
     def __init__(self, name: str, bootstrap: str, history: History) -> None:
         self.name = name
@@ -47,7 +47,7 @@ class Client:
         self._thread.start()
 
     def stop(self) -> None:
-        """To be called before `finish`, of all clients, so that they finish together."""
+        """Call it for all clients before `finish`, so that they finish at the same time."""
         self._stopping.set()
 
     def finish(self) -> None:
@@ -60,12 +60,12 @@ class Client:
             self._history.findings.append(f"{self.name} ended with {type(error).__name__}: {error}")
 
     def _work(self) -> None:
-        """Go round until `_stopping`, then come to an end."""
+        """Work until `_stopping`, then finish."""
         raise AssertionError(f"{type(self).__name__} has no work")
 
 
 class Writer(Client):
-    """An idempotent producer with default settings, which wait for all in-sync replicas."""
+    """An idempotent producer with default settings, which waits for all in-sync replicas."""
 
     def __init__(self, name: str, bootstrap: str, history: History, rate: float) -> None:
         super().__init__(name, bootstrap, history)
@@ -108,7 +108,7 @@ class TransactionalWriter(Client):
                 producer = None
 
     def _new_producer(self) -> Any:
-        """The same id again: whatever was open is ended, one way or the other, before this returns."""
+        """A new producer with the same id. The coordinator ends the open transaction before this returns."""
         settings = {"transactional.id": self.name, "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS}
         producer = Producer({**self._settings, **settings})
         deadline = time.monotonic() + FINISH_TIMEOUT
@@ -144,10 +144,10 @@ class TransactionalWriter(Client):
 
 
 class Reader(Client):
-    """A member of the group. It commits where it is, and knows where the group was when it takes a partition over."""
+    """A member of the group. It commits its position, and checks the group's position when it gets a partition."""
 
     committed: dict[int, int]
-    """By partition, for all members: the highest offset that a commit was acknowledged for."""
+    """The highest offset with an acknowledged commit, by partition, for all members."""
 
     def __init__(self, name: str, bootstrap: str, history: History, committed: dict[int, int]) -> None:
         super().__init__(name, bootstrap, history)
@@ -182,7 +182,7 @@ class Reader(Client):
         try:
             places = consumer.commit(asynchronous=False)
         except KafkaException:
-            return  # Nothing to commit, or nobody to commit to, or no longer a member.
+            return  # Nothing to commit, no coordinator, or no longer a member.
         for place in places:
             if place.error is None:
                 self.committed[place.partition] = max(place.offset, self.committed.get(place.partition, 0))
@@ -197,11 +197,11 @@ class Reader(Client):
                         f" from {known[place.partition]} to {place.offset}"
                     )
         except KafkaException:
-            pass  # The coordinator is away; it is asked again at the next rebalance.
+            pass  # The coordinator is unavailable. The next rebalance tries again.
 
 
 class Watcher(Client):
-    """Asks each broker who leads."""
+    """Asks each broker for the leaders."""
 
     def __init__(self, name: str, bootstrap: str, history: History, ports: list[int]) -> None:
         super().__init__(name, bootstrap, history)
@@ -223,7 +223,7 @@ class Watcher(Client):
             finally:
                 connection.close()
         except ClientError:
-            return  # It is one of those that are in trouble.
+            return  # This broker has a fault.
         for topic in answer.topics:
             for partition in topic.partitions:
                 if partition.leader_id != NO_LEADER:

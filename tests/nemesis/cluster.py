@@ -1,4 +1,4 @@
-"""Brokers and their ZooKeeper as processes, with a network between them that can be cut."""
+"""Brokers and their ZooKeeper as processes, with a network that can be cut."""
 
 import signal
 import sys
@@ -32,11 +32,11 @@ SETTINGS = {
     "group.min.session.timeout.ms": "1000",
     "leader.imbalance.check.interval.seconds": "5",
 }
-"""Everything that is noticed after a while is noticed quickly."""
+"""Short timeouts, so that failures are detected quickly."""
 
 
 class Node(BrokerProcess):
-    """One broker, with a listener for clients and one for the other brokers; both are reached through the network."""
+    """One broker, with a listener for clients and one for other brokers. Both are reached through the network."""
 
     def __init__(self, number: int, directory: Path, network: Network, zookeeper_port: int | None) -> None:
         """Without a port of ZooKeeper, the brokers share a SQLite file."""
@@ -63,7 +63,7 @@ class Node(BrokerProcess):
         return [sys.executable, "-m", "ottla", "serve", "--data-dir", str(self.data_dir), *settings]
 
     def terminate(self) -> Callable[[], bool]:
-        """SIGTERM, without waiting for what comes of it. Returns what tells whether the process has ended."""
+        """Send SIGTERM without waiting. Returns a function that tells whether the process has ended."""
         process = self._process
         if process is None:
             return lambda: True
@@ -105,7 +105,7 @@ class Cluster:
             node.wait_until_ready()
 
     def close(self) -> None:
-        """Whatever happened, none stays."""
+        """Kill all processes."""
         for node in self.nodes:
             node.resume()
             node.kill()
@@ -124,12 +124,12 @@ class Cluster:
             self.zookeeper.process = None
 
     def around(self, node: Node) -> list[Way]:
-        """The ways between a broker and all others."""
+        """The links between a broker and all others."""
         others = [other.name for other in self.nodes if other is not node]
         return [way for other in others for way in (Way(node.name, other), Way(other, node.name))]
 
     def heal(self) -> None:
-        """Everything runs, and everybody reaches everybody."""
+        """Start all processes and restore all links."""
         self.network.mend_all()
         self.start_zookeeper()
         for node in self.nodes:

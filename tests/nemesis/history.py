@@ -1,4 +1,4 @@
-"""What the clients were told while things went wrong, and whether what is found in the end agrees with it."""
+"""The replies to clients during the faults, and the check of the final records against them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ class Fate(Enum):
     COMMITTED = auto()
     ABORTED = auto()
     UNKNOWN = auto()
-    """The client was never told."""
+    """The client got no reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +28,22 @@ class Transaction:
 @dataclass(slots=True)
 class History:
     acknowledged: dict[bytes, Place] = field(default_factory=dict)
-    """Values and where they are, as the broker said."""
+    """Values and their positions from the broker's replies."""
     refused: list[str] = field(default_factory=list)
-    """Why records were not written, as far as a client has given up on them."""
+    """Reasons for records that clients have given up."""
     sent: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
-    """By producer and partition, in order."""
+    """Sent values by producer and partition, in order."""
     transactions: list[Transaction] = field(default_factory=list)
     consumed: dict[Place, bytes] = field(default_factory=dict)
-    """What the group was given."""
+    """The records that the group has read."""
     findings: list[str] = field(default_factory=list)
-    """What no client should ever see, noticed on the way."""
+    """Violations that clients have noticed during the run."""
     leaders: dict[tuple[int, int], set[int]] = field(default_factory=lambda: defaultdict(set))
-    """By partition and epoch: who was said to lead."""
+    """The reported leaders, by partition and epoch."""
 
 
 def judge(history: History, found: Mapping[int, Sequence[tuple[int, bytes]]]) -> list[str]:
-    """`found` is what a reader of committed transactions gets in the end: offsets and values by partition."""
+    """`found` has the offsets and values that a `read_committed` consumer gets at the end, by partition."""
     values = {(partition, offset): value for partition, records in found.items() for offset, value in records}
     return [
         *history.findings,
@@ -65,7 +65,7 @@ def _lost(acknowledged: Mapping[bytes, Place], values: Mapping[Place, bytes]) ->
 
 
 def _out_of_order(sent: Mapping[str, Sequence[bytes]], found: Mapping[int, Sequence[tuple[int, bytes]]]) -> list[bytes]:
-    """What one producer sent to one partition stands there in that order."""
+    """The records of one producer in one partition are in the order in which they were sent."""
     places = {value: offset for records in found.values() for offset, value in records}
     wrong = []
     for values in sent.values():

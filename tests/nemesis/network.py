@@ -1,7 +1,7 @@
-"""The network between the processes of a cluster, of which parts can be cut.
+"""The network between the processes of a cluster. Links can be cut.
 
-Every connection goes through a port of this process, which passes on what it gets, or holds it while the way between
-the two is cut: nobody is told, as when a cable is pulled, and what was held arrives late when the way is whole again.
+Every connection goes through a port of this process, which forwards data. While a link is cut, it holds the data
+without notice, like a pulled cable. The held data arrives late when the link is restored.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, TypeVar
 T = TypeVar("T")
 
 _CLIENT_ID = struct.Struct(">ihhih")
-"""What a request begins with: its size, API key and version, correlation id, and the length of the client's name."""
+"""The start of a request: its size, API key and version, correlation id, and the length of the client id."""
 
 
 class Way(NamedTuple):
-    """From who connects to who listens."""
+    """From the connecting host to the listening host."""
 
     source: str
     target: str
@@ -28,7 +28,7 @@ def broker(number: int) -> str:
 
 
 class Network:
-    """Runs in a thread of its own, so that faults can be injected from anywhere."""
+    """Runs in its own thread, so that any thread can inject faults."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -49,7 +49,7 @@ class Network:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def listen(self, target: str, port: int, source: str | None = None) -> int:
-        """Open a port that leads to another one. Without a source, the first request tells who connects."""
+        """Open a port that forwards to another one. Without a source, the first request names the client."""
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
@@ -90,7 +90,7 @@ class Network:
     async def _join(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: str, port: int, source: str | None
     ) -> None:
-        """Pass on both ways until one side ends."""
+        """Forward in both directions until one side closes."""
         other: asyncio.StreamWriter | None = None
         try:
             first = b"" if source is not None else await reader.readexactly(_CLIENT_ID.size)

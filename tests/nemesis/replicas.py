@@ -1,12 +1,12 @@
-"""Do the replicas of a partition hold the same bytes? Asked of the files of brokers that have stopped."""
+"""Compares the files of all replicas of a partition after their brokers have stopped."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 
 def differences(directories: Sequence[Path], whole: str) -> list[str]:
-    """Of all partitions. Replicas of the topic `whole` are of one length; others may lack what was written while the
-    brokers stopped one after the other."""
+    """Compare all partitions. Replicas of the topic `whole` must have the same length. Others may lack the records that
+    were written while the brokers stopped one after the other."""
     findings = []
     for partition in sorted({path.name for directory in directories for path in directory.glob("*-[0-9]*")}):
         contents = [_content(directory / partition) for directory in directories if (directory / partition).is_dir()]

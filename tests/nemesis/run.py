@@ -1,4 +1,4 @@
-"""One run: a cluster, clients, faults on schedule, and in the end the question whether everybody was told the truth."""
+"""One run: starts a cluster and clients, injects the scheduled faults, and checks all replies at the end."""
 
 import functools
 import heapq
@@ -40,7 +40,7 @@ class Plan:
     seconds: float
     brokers: int = 3
     rate: float = 150
-    """Records a second, of each of two producers."""
+    """Records per second of each of two producers."""
     fault_every: float = 3.0
 
 
@@ -145,14 +145,14 @@ class Run:
         self._at(end, functools.partial(self._cluster.network.mend, ways))
 
     def _launch_after(self, ended: Callable[[], bool], node: Node) -> None:
-        """A broker takes its time to stop, more so when it is cut off or paused."""
+        """A broker needs time to stop, more so if it is cut off or paused."""
         if ended():
             _launch(node)
         else:
             self._at(time.monotonic() + 0.1, functools.partial(self._launch_after, ended, node))
 
     def _await_the_group(self) -> None:
-        """The group reads to the end, so that what it was given can be compared with what is there."""
+        """The group reads to the end, so that its records can be compared with the log."""
         found = readers.read(self._cluster.bootstrap_servers, TOPIC, PARTITIONS, committed=True)
         last = {partition: records[-1].offset for partition, records in found.items() if records}
         deadline = time.monotonic() + FINISH_TIMEOUT

@@ -1,4 +1,4 @@
-"""What goes wrong in a cluster and when, drawn from a seed: the same seed gives the same schedule again."""
+"""The faults of a cluster and their times, drawn from a seed. The same seed gives the same schedule."""
 
 import random
 from collections.abc import Sequence
@@ -8,18 +8,18 @@ from enum import StrEnum
 
 class Kind(StrEnum):
     KILL = "kill"
-    """SIGKILL for a broker, which is started again."""
+    """SIGKILL for a broker, which is restarted."""
     STOP = "stop"
-    """SIGTERM: it hands over what it leads, and is started again."""
+    """SIGTERM: the broker hands over its partitions, and is restarted."""
     PAUSE = "pause"
-    """SIGSTOP, for less or more than a session: it wakes up and believes that it leads."""
+    """SIGSTOP, shorter or longer than a session. The broker continues and believes that it leads."""
     FROM_BROKERS = "cut from brokers"
     FROM_ONE = "cut from one broker, one way"
     FROM_CLIENTS = "cut from clients"
     FROM_ZOOKEEPER = "cut from ZooKeeper"
-    """For less or more than a session."""
+    """Shorter or longer than a session."""
     ZOOKEEPER = "ZooKeeper killed"
-    """SIGKILL for ZooKeeper, which is started again."""
+    """SIGKILL for ZooKeeper, which is restarted."""
 
 
 _WEIGHTS = {
@@ -40,14 +40,14 @@ WITHOUT_ZOOKEEPER = tuple(kind for kind in Kind if kind not in (Kind.ZOOKEEPER, 
 @dataclass(frozen=True, slots=True)
 class Fault:
     at: float
-    """Seconds since the beginning."""
+    """Seconds since the start."""
     kind: Kind
     broker: int
-    """Whom it meets, counted from 0."""
+    """The affected broker, counted from 0."""
     other: int
-    """Another broker, where two are needed."""
+    """Another broker, for faults that need two."""
     seconds: float
-    """Until it is over."""
+    """The duration in seconds."""
 
     def __str__(self) -> str:
         return f"{self.kind}: broker {self.broker + 1} for {self.seconds:.1f} s"
@@ -56,7 +56,7 @@ class Fault:
 def draw(
     seed: int, seconds: float, brokers: int, session: float, every: float, kinds: Sequence[Kind] = ALL
 ) -> list[Fault]:
-    """Faults in the order of time; they may overlap. Each kind comes once before any comes again."""
+    """Faults in the order of time. They may overlap. Each kind occurs once before any kind occurs again."""
     chance = random.Random(seed)
     first = chance.sample(kinds, len(kinds))
     weights = [_WEIGHTS[kind] for kind in kinds]

@@ -1,4 +1,4 @@
-"""The judge finds what is wrong, and only that."""
+"""The checker finds violations, and only violations."""
 
 import pytest
 
@@ -8,7 +8,7 @@ FOUND = {0: [(0, b"a"), (1, b"b"), (3, b"c")], 1: [(0, b"x"), (1, b"y")]}
 
 
 def history() -> History:
-    """What was told to clients of a cluster in which nothing went wrong."""
+    """The replies to clients of a cluster without faults."""
     told = History()
     told.acknowledged = {b"a": (0, 0), b"b": (0, 1), b"c": (0, 3)}
     told.sent["writer/0"] = [b"a", b"b", b"never acknowledged", b"c"]

@@ -1,4 +1,4 @@
-"""What is cut is silent, and what was said meanwhile arrives late."""
+"""A cut link transfers nothing, and held data arrives late."""
 
 import socket
 import struct
@@ -23,7 +23,7 @@ def network() -> Iterator[Network]:
 
 @pytest.fixture
 def echo() -> Iterator[int]:
-    """A server that sends back what it gets."""
+    """A server that echoes its input."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

@@ -62,7 +62,7 @@ def test_bars_are_as_long_as_their_values() -> None:
 
 @pytest.mark.parametrize("chart", [line_chart("t", {}), line_chart("t", {"a": []}), column_chart("t", [])])
 def test_nothing_yet(chart: str) -> None:
-    assert "nothing yet" in "".join(ET.fromstring(chart).itertext())
+    assert "no data" in "".join(ET.fromstring(chart).itertext())
 
 
 @pytest.mark.parametrize("values", [[0.0], [0.0, 0.0], [1e-6, 2e-6], [3e9]])

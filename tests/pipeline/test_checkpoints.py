@@ -29,7 +29,7 @@ def test_a_checkpoint_belongs_to_its_topics(tmp_path: Path) -> None:
     checkpoint.declare(reads("a"))
     assert checkpoint.check(reads("a"))
     assert checkpoint.check(reads("a", "b")), "topics may be added"
-    with pytest.raises(PipelineError, match=r"belongs to another query: it reads a, pipeline job reads c; give"):
+    with pytest.raises(PipelineError, match=r"belongs to another query: that query reads a, pipeline job reads c"):
         checkpoint.check(reads("c"))
 
 

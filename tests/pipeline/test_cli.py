@@ -85,7 +85,7 @@ def test_before_spark_starts(cli: Cli, file: Path, tmp_path: Path) -> None:
     assert "has no pipeline other; it has counted" in cli.fails("pipeline", "run", f"{file}:other")
     assert "is not of the form KEY=VALUE" in cli.refuses("pipeline", "run", str(file), "--conf", "x")
     assert "nothing is not built in" in cli.fails("pipeline", "generate", "nothing")
-    assert "There is nothing in" in cli.fails("pipeline", "report", "logs", "--dir", str(tmp_path))
+    assert "has no result yet" in cli.fails("pipeline", "report", "logs", "--dir", str(tmp_path))
 
 
 def test_a_checkpoint_of_another_query(cli: Cli, file: Path, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_checkpoint_of_another_query(cli: Cli, file: Path, tmp_path: Path) -> 
     place = tmp_path / "checkpoints" / "job" / "counted"
     place.mkdir(parents=True)
     (place / "pipeline.json").write_text(json.dumps({"name": "counted", "topics": [["other"]], "sinks": {}}))
-    assert "belongs to another query: it reads other" in cli.fails("pipeline", "run", str(file), "--dir", str(tmp_path))
+    assert "that query reads other" in cli.fails("pipeline", "run", str(file), "--dir", str(tmp_path))
 
 
 def test_nobody_there(file: Path, tmp_path: Path) -> None:

@@ -39,9 +39,9 @@ def test_several_sources_are_several_arguments() -> None:
     [
         ((), {"to": to_console()}, "needs sources"),
         ((CLICKS,), {"to": []}, "needs sinks"),
-        ((CLICKS, CLICKS), {"to": to_console()}, "takes 1 DataFrames, and has 2 sources"),
+        ((CLICKS, CLICKS), {"to": to_console()}, "takes 1 DataFrames, but has 2 sources"),
         ((CLICKS,), {"to": [to_topic("a"), to_topic("a")]}, "two sinks that write to the same place"),
-        ((CLICKS,), {"to": to_console(), "name": "a/b"}, "is no name for a pipeline"),
+        ((CLICKS,), {"to": to_console(), "name": "a/b"}, "is not a valid pipeline name"),
     ],
 )
 def test_mistakes_are_named(arguments: Any, options: Any, complaint: str) -> None:
@@ -54,7 +54,7 @@ def test_a_source_needs_topics_and_a_whole_watermark() -> None:
         topics()
     with pytest.raises(ValueError, match="a column and a delay"):
         topics("clicks", watermark="at")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="exactly-once needs the mode append"):
+    with pytest.raises(ValueError, match="exactly-once requires mode='append'"):
         to_topic("out", mode="update", delivery="exactly-once")
     with pytest.raises(ValueError, match="2 or more"):
         to_parquet("out", compact_after=1)

@@ -68,7 +68,7 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, text: str, complaint: str) -
 
 
 def test_what_is_not_there(file: Path) -> None:
-    with pytest.raises(PipelineError, match=r"There is no file nowhere\.py; built in are activity"):
+    with pytest.raises(PipelineError, match=r"There is no file nowhere\.py; the built-in pipelines are activity"):
         load_target("nowhere.py")
     with pytest.raises(PipelineError, match="has no pipeline third; it has first, second"):
         load_target(f"{file}:third")

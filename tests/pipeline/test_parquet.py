@@ -86,6 +86,6 @@ def test_a_crash_before_the_journal_leaves_all_as_it_was(tmp_path: Path) -> None
 def test_columns_that_changed_their_type_are_not_mixed(tmp_path: Path) -> None:
     write_batches(tmp_path, range(1))
     pq.write_table(pa.table({"n": ["one"]}), tmp_path / "batch-00000001.0.parquet")
-    with pytest.raises(PipelineError, match="have other types than before, give it another path"):
+    with pytest.raises(PipelineError, match="have different types than before; use another path"):
         compact(tmp_path, before=2, at_least=2)
     assert len(visible(tmp_path)) == 2

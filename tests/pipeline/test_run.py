@@ -52,7 +52,7 @@ def test_the_example_counts_sorts_out_and_goes_on(
 
     produce(bootstrap, "clicks", clicks(9, 1))
     run_once(target)
-    assert "goes on from" in shown.getvalue()
+    assert "continues from checkpoint" in shown.getvalue()
     rows = read_json(bootstrap, "clicks-per-page")
     assert [row["count"] for row in rows if row["start"] == "2026-01-01T00:05:00.000Z"] == [1]
     assert len(rows) == 3, "what was counted is not counted again"
@@ -160,13 +160,13 @@ def test_mistakes_are_told_in_a_sentence(run_once: Runner, bootstrap: str, uniqu
     create_topic(bootstrap, name, 1)
     assert (
         complaint(wrong_key)
-        == "Pipeline wrong_key cannot start: the key nobody is not a column; there are user, record."
+        == "Pipeline wrong_key cannot start: the key nobody is not a column; the columns are user, record."
     )
     assert "wrong_column cannot start: A column, variable, or function parameter with name `pag`" in complaint(
         wrong_column
     )
-    assert complaint(wrong_schema).startswith(f"The schema of {name} cannot be read, write it as in")
-    assert complaint(no_frame) == "Pipeline no_frame must return a DataFrame, and returned NoneType."
+    assert complaint(wrong_schema).startswith(f"The schema of {name} cannot be read; write it as in")
+    assert complaint(no_frame) == "Pipeline no_frame must return a DataFrame, but returned NoneType."
 
 
 @pytest.mark.spark

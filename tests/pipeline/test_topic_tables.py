@@ -66,7 +66,7 @@ def test_questions(spark: "SparkSession", bootstrap: str, unique: Callable[[str]
         [['{"key":"k0"}'], ['{"key":"k1"}']],
         True,
     )
-    with pytest.raises(PipelineError, match=f"There is no topic nowhere; there are {name}"):
+    with pytest.raises(PipelineError, match=f"There is no topic nowhere; the topics are: {name}"):
         ask("select * from nowhere")
     with pytest.raises(PipelineError, match="cannot be answered: Syntax error"):
         ask("selec 1")

@@ -1,4 +1,4 @@
-"""Record batches that others wrote, and strategies that make our own."""
+"""Record batches of other implementations, and strategies that create our own."""
 
 import struct
 
@@ -85,7 +85,7 @@ def three_records(codec: Codec = Codec.NONE) -> bytearray:
 
 
 def patched(batch: bytes | bytearray, position: int, layout: str, value: int) -> bytearray:
-    """The batch with one field overwritten, and a checksum that agrees with the new bytes."""
+    """The batch with one field overwritten and a correct checksum."""
     copy = bytearray(batch)
     struct.pack_into(layout, copy, position, value)
     seal(copy)
@@ -93,6 +93,6 @@ def patched(batch: bytes | bytearray, position: int, layout: str, value: int) ->
 
 
 def with_payload(batch: bytes | bytearray, payload: bytes) -> bytearray:
-    """The batch with other bytes after its header, and a length and checksum that agree with them."""
+    """The batch with other bytes after its header, and a correct length and checksum."""
     copy = bytearray(batch[:61]) + payload
     return patched(copy, 8, ">i", len(copy) - 12)

@@ -148,7 +148,7 @@ def test_garbage_is_refused_or_read_but_never_crashes(codec: Codec, garbage: byt
 
 @pytest.mark.parametrize("codec", Codec)
 def test_large_data_as_a_view(codec: Codec) -> None:
-    """Data of several megabytes is neither copied nor zeroed: it comes and goes as a view."""
+    """Data of several megabytes is neither copied nor zeroed: input and output are views."""
     original = b"".join(b"%09d" % number for number in range(400_000))
     compressed = compress(codec, memoryview(original))
     view = decompress_view(codec, compressed)

@@ -30,7 +30,7 @@ FROM_KAFKA = [
         NOW_MS + 178,
     ),
 ]
-"""Markers that Apache Kafka 4.3.1 wrote: their bytes, and what they say."""
+"""Markers that Apache Kafka 4.3.1 wrote: their bytes and their fields."""
 
 
 def control_batch(key: bytes | None, value: bytes | None) -> bytearray:
@@ -77,7 +77,7 @@ def test_newer_versions_are_read_as_the_one_that_is_known() -> None:
 
 
 def test_other_control_records_are_no_markers() -> None:
-    """Such as the change of a leader, which Kafka writes into its log of metadata."""
+    """For example a leader change, which Kafka writes to its metadata log."""
     assert read(control_batch(struct.pack(">hh", 0, 2), b"")) is None
 
 

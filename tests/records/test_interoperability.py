@@ -1,4 +1,4 @@
-"""Batches of other implementations, read and checked by ours, and ours read by them."""
+"""Our code reads batches of other implementations, and they read ours."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ from .samples import JAVA, LIBRDKAFKA, TEXT, headers, payloads
 
 CLIENTS = [
     *(pytest.param(AiokafkaBuilder, AiokafkaBatch, codec, id=f"aiokafka-{codec.kafka_name}") for codec in Codec),
-    # kafka-python takes its other codecs from packages that are not installed.
+    # For its other codecs kafka-python needs packages that are not installed.
     *(
         pytest.param(KafkaPythonBuilder, KafkaPythonBatch, codec, id=f"kafka-python-{codec.kafka_name}")
         for codec in (Codec.NONE, Codec.GZIP)

@@ -140,7 +140,7 @@ def test_records_that_expand_too_far_are_refused() -> None:
 
 
 def outcome(look: Callable[[], object]) -> ErrorCode:
-    """InvalidBatch is the only way out but success."""
+    """The reader either succeeds or raises InvalidBatch."""
     try:
         look()
     except InvalidBatch as refused:
@@ -149,7 +149,7 @@ def outcome(look: Callable[[], object]) -> ErrorCode:
 
 
 def examine(batch: bytearray) -> None:
-    """Everything that looks into bytes of unknown origin."""
+    """All functions that read bytes of unknown origin."""
     looks: list[Callable[[], object]] = [
         lambda: validate_batch(memoryview(batch)),
         lambda: validate_records(batch, read_header(batch), compacted=True),

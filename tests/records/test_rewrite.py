@@ -12,7 +12,7 @@ from .samples import codecs, patched, record_lists, three_records
 
 
 def valid_from_a_client(batch: bytearray) -> bool:
-    """Whether a producer could have sent this, were it not for the offset: the checksum still fits."""
+    """Whether a producer could have sent the batch, except for its offset: the checksum still matches."""
     copy = bytearray(batch)
     assign(copy, read_header(copy), 0, -1)
     return validate_batch(memoryview(copy)) == read_header(copy)

@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3.1 was asked with the batches of the three tables here; the second is where its answer differs."""
+"""The three tables have the replies of Apache Kafka 4.3.1 to these batches. In the second table, Ottla differs."""
 
 import pytest
 from hypothesis import given
@@ -147,7 +147,7 @@ COMPRESSED = [codec for codec in Codec if codec is not Codec.NONE]
 
 
 def claiming(batch: bytes | bytearray, count: int) -> bytearray:
-    """The batch with another record count, which its last offset delta agrees with."""
+    """The batch with another record count and a matching last offset delta."""
     return patched(patched(batch, 57, ">i", count), 23, ">i", count - 1)
 
 
@@ -177,7 +177,7 @@ def test_records_that_compress_well_are_good(codec: Codec, count: int) -> None:
 
 @pytest.mark.parametrize("codec", COMPRESSED)
 def test_no_codec_expands_further_than_the_bound_says(codec: Codec) -> None:
-    """Zeros are what every codec compresses best."""
+    """Every codec compresses zeros best."""
     data = bytes(16 << 20)
     assert len(compress(codec, data)) * MAX_EXPANSION[codec] >= len(data)
 
@@ -201,7 +201,7 @@ def test_compacted_topics_want_keys(codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", Codec)
 def test_offset_deltas_count_from_zero(codec: Codec) -> None:
-    """Kafka 4.3.1 stores such a batch when it is not compressed, and answers UNKNOWN_SERVER_ERROR when it is."""
+    """Kafka 4.3.1 stores such a batch if it is not compressed, and returns UNKNOWN_SERVER_ERROR if it is."""
     for payload in ("0c0000020101000c000004010100", "0c0000000101000c000004010100"):
         batch = build_batch([NewRecord(None, None)] * 3, codec=codec)
         batch = patched(patched(batch, 57, ">i", 2), 23, ">i", 1)

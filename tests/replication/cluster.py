@@ -34,7 +34,7 @@ class SmallCluster:
         self.do(elect_controller(self.image, 1, NOW_MS)[0])
 
     def do(self, *steps: Sequence[Op]) -> None:
-        """Write each list of operations, then look once: what lies between the steps is never seen."""
+        """Write each list of operations, then apply one image. The states in between are never applied."""
         for ops in steps:
             self.tree.commit(ops, self._session)
         changed = {path: self.tree.node(path) for path in self.tree.paths_changed_since(self.image.revision)}
@@ -63,7 +63,7 @@ class SmallCluster:
         self.do(topics.delete_topic(self.image, name))
 
     def recreate_topic(self, name: str, partitions: int = 1) -> None:
-        """Delete and create again before anybody looks."""
+        """Delete and create the topic again before the next image."""
         present = self.image
         deletion = topics.delete_topic(present, name)
         self.image = present.updated(dict.fromkeys(path for path in self.tree.nodes if f"/topics/{name}" in path))
@@ -79,7 +79,7 @@ class SmallCluster:
 
 
 class Host:
-    """Broker 1 of a cluster, on some log directories. `follow` shows it the present image."""
+    """Broker 1 of a cluster, with some log directories. `follow` applies the current image."""
 
     def __init__(
         self, path: Path, *, directories: int = 1, cluster: SmallCluster | None = None, held: bool = True
@@ -107,7 +107,7 @@ class Host:
         return {str(partition): partition for partition in self.replicas}
 
     def on_disk(self) -> list[list[str]]:
-        """The partitions' directories, by log directory."""
+        """The directories of partitions, by log directory."""
         return [
             sorted(name for name in os.listdir(directory.path) if name.rpartition("-")[2].isdecimal())
             for directory in self.directories

@@ -1,4 +1,4 @@
-"""Which appends are complete, in any mixture of what they wait for."""
+"""Which appends are complete, for any combination of the offsets they wait for."""
 
 import asyncio
 

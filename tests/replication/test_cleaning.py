@@ -1,4 +1,4 @@
-"""When which partition is compacted, on a virtual clock."""
+"""The schedule of compaction, on a virtual clock."""
 
 import os
 from pathlib import Path
@@ -26,7 +26,7 @@ COMPACTED = {
     "file.delete.delay.ms": "0",
 }
 LOOK = 15.0
-"""log.cleaner.backoff.ms by default."""
+"""The default of log.cleaner.backoff.ms."""
 
 
 def put(house: Host, partition: Partition, key: bytes, *values: bytes) -> None:
@@ -35,7 +35,7 @@ def put(house: Host, partition: Partition, key: bytes, *values: bytes) -> None:
 
 
 async def look(house: House, times: int = 2) -> None:
-    """The first look may only find that something has to be synced before."""
+    """The first check may only start a sync."""
     for _ in range(times):
         await house.pass_time(LOOK)
 
@@ -150,6 +150,25 @@ async def test_compaction_can_be_switched_off(tmp_path: Path) -> None:
 
 
 @on_loop
+async def test_without_a_backoff_the_cleaner_does_not_spin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    house = Host(tmp_path, held=False)
+    config = BrokerConfig({"log.cleaner.backoff.ms": "0"})
+    cleaner = LogCleaner(house.replicas, house.clock, house.background, lambda: config)
+    looks = 0
+
+    def look_in_vain() -> None:
+        nonlocal looks
+        looks += 1
+        assert looks < 100, "the cleaner spins"
+
+    monkeypatch.setattr(cleaner, "_find_dirtiest", look_in_vain)
+    cleaner.start()
+    for _ in range(10):
+        house.clock.advance(0.1)
+    assert looks == 10
+
+
+@on_loop
 async def test_the_broker_serves_while_it_compacts(tmp_path: Path) -> None:
     house = House(tmp_path, held=True)
     table = house.create_topic("table", configs=COMPACTED)
@@ -211,7 +230,7 @@ async def test_a_failure_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptur
     put(house, table, b"k", *(b"%d" % number for number in range(10)))
     house.disk.break_("write", ".cleaned")
     await look(house)
-    assert "table-0: compaction failed and will be tried again" in caplog.text
+    assert "table-0: compaction failed, will retry" in caplog.text
     assert len(visible(table)) == 10
     house.disk.repair()
     await look(house)
@@ -262,7 +281,7 @@ async def test_a_damaged_log_is_left_alone(tmp_path: Path, caplog: pytest.LogCap
     put(house, table, b"k", *(b"%d" % number for number in range(10)))
     house.disk.open(f"{table.log.path}/{0:020d}.log").write(b"?", 64)
     await look(house, 4)
-    assert caplog.text.count("is not compacted any more, until the broker restarts: at byte 0: the checksum is") == 1
+    assert caplog.text.count("will not be compacted until the broker restarts: at byte 0: the checksum is") == 1
 
 
 @on_loop
@@ -281,7 +300,7 @@ async def test_trouble_with_one_log_is_not_trouble_for_all(
     with monkeypatch.context() as patch:
         patch.setattr("ottla.log.compaction.find_cleanable", fail_for_bad)
         await look(house)
-    assert "bad-0: compaction failed and will be tried again" in caplog.text
+    assert "bad-0: compaction failed, will retry" in caplog.text
     assert len(visible(good)) < 4
     await look(house)
     assert len(visible(bad)) < 4
@@ -329,6 +348,15 @@ def test_no_more_bytes_per_second_than_are_allowed() -> None:
         rest(1000)
     assert clock.now == pytest.approx(20.0)
     assert max(clock.slept) <= 0.5
+
+
+@pytest.mark.parametrize("rate", [-1.0, float("nan"), float("inf")])
+def test_a_rate_without_meaning_is_no_limit_as_in_apache_kafka(rate: float) -> None:
+    clock = SleepingClock()
+    rest = Rest(clock, clock.sleep, rate, lambda: False)
+    for _ in range(20):
+        rest(1000)
+    assert clock.slept == []
 
 
 def test_a_pass_that_nobody_wants_ends() -> None:

@@ -1,4 +1,4 @@
-"""When a log is synced, and how far it is on disk."""
+"""When a log is synced, and its synced end."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from tests.replication.world import PartitionWorld, batch, on_loop, settings, se
 
 
 class Syncing:
-    """The durability of a real log, and what it was told about it."""
+    """The durability of a real log, and its callbacks."""
 
     def __init__(self, path: Path) -> None:
         self.world = PartitionWorld(path)

@@ -1,4 +1,4 @@
-"""KIP-227: what a broker remembers of a client's fetches, against a model that remembers everything naively."""
+"""KIP-227: fetch sessions against a simple model."""
 
 import random
 from collections.abc import Iterable
@@ -148,7 +148,7 @@ def test_a_session_without_partitions_is_over() -> None:
 
 
 def test_a_client_that_switches_to_topic_ids_begins_anew() -> None:
-    """It was upgraded, or downgraded, in the middle of a session: names and ids cannot be told to be the same."""
+    """The client was upgraded or downgraded during a session: names and ids cannot be matched."""
     broker = Broker()
     by_name = broker.fetch(partitions=[0]).id
     with expect(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR):
@@ -210,7 +210,7 @@ def test_a_replaced_session_gives_its_room_to_the_new_one() -> None:
     assert broker.fetch(session_id, INITIAL_EPOCH, [1]).id > 0
 
 
-# What a reply has to name
+# The partitions that a reply must have
 
 
 def test_a_full_reply_names_everything_an_incremental_one_only_news() -> None:
@@ -250,7 +250,7 @@ def test_who_got_records_queues_at_the_end() -> None:
 
 
 class NaiveClient:
-    """What the broker should have in mind for one client, written down in the plainest way."""
+    """The expected state of one client's session, in the simplest form."""
 
     def __init__(self) -> None:
         self.session_id = 0
@@ -274,7 +274,7 @@ steps = st.lists(
 
 
 def reply(session: AnyFetch, marks: dict[int, tuple[int, int]]) -> dict[Key, tuple[int, int]]:
-    """Whom a reply names, when the partitions stand at these high watermarks and log starts."""
+    """The partitions that a reply must have, for these high watermarks and log starts."""
     return {
         partition.key: marks.get(partition.key[1], (0, 0))
         for partition in session

@@ -17,7 +17,7 @@ async def test_a_log_that_cannot_be_synced_is_served_no_more(tmp_path: Path, cap
     broken, good = host.replicas.leader_of("clicks", 3), host.replicas.leader_of("clicks", 29)
     host.disk.break_("sync", "/clicks-3/")
     await sync_logs(host.replicas, host.background)
-    assert "clicks-3 could not be synced before the broker closes it: [Errno 5]" in caplog.text
+    assert "cannot sync clicks-3 before the broker closes it: [Errno 5]" in caplog.text
     with expect(ErrorCode.KAFKA_STORAGE_ERROR):
         broken.append(batch(b"y"))
     assert good.append(batch(b"y")).base_offset == 1

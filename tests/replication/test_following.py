@@ -1,4 +1,4 @@
-"""A follower takes over what its leader has: all of it, nothing else, and says so only when it has it."""
+"""A follower copies its leader's log exactly, and reports only stored records to the leader."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.log.epochs import EpochStart
+from ottla.model import LeaderEpoch
 from ottla.records.header import iter_headers
 from ottla.replication.followers import Followers
 from ottla.replication.following import Position, position, take_over
@@ -14,16 +15,16 @@ from tests.replication.world import PartitionWorld, batch, expect, on_loop, sett
 
 
 class Pair:
-    """A leader and a follower, each with a disk of its own."""
+    """A leader and a follower, each with its own disk."""
 
     def __init__(self, path: Path, overrides: dict[str, str] | None = None, *, held: bool = False) -> None:
         self.leader = PartitionWorld(path / "leader", overrides)
         self.follower = PartitionWorld(path / "follower", overrides, held=held)
-        self.leader.partition.lead(1, Followers((2,), (2,), 0.0))
-        self.follower.partition.follow(1)
+        self.leader.partition.lead(LeaderEpoch(1), Followers((2,), (2,), 0.0))
+        self.follower.partition.follow(LeaderEpoch(1))
 
     def ask(self) -> PartitionData:
-        """What the leader answers to the follower's next fetch."""
+        """The leader's reply to the follower's next fetch."""
         at = position(self.follower.partition)
         found = self.leader.partition.read_as_follower(2, at.offset, 1 << 20, at.last_epoch)
         answer = PartitionData(high_watermark=self.leader.partition.high_watermark)
@@ -84,11 +85,11 @@ async def test_a_log_that_went_another_way_is_cut_where_both_agree(tmp_path: Pat
     pair = Pair(tmp_path)
     pair.leader.partition.append(batch(b"both"), replication_timeout=None)
     take_over(pair.follower.partition, pair.ask())
-    pair.follower.partition.lead(2)
+    pair.follower.partition.lead(LeaderEpoch(2))
     pair.follower.partition.append(batch(b"only here"), replication_timeout=None)
-    pair.leader.partition.lead(3, Followers((2,), (2,), 0.0))
+    pair.leader.partition.lead(LeaderEpoch(3), Followers((2,), (2,), 0.0))
     pair.leader.partition.append(batch(b"x"), replication_timeout=None)
-    pair.follower.partition.follow(3)
+    pair.follower.partition.follow(LeaderEpoch(3))
     for _ in range(3):
         take_over(pair.follower.partition, pair.ask())
     everything = [world.log.read(0, 1 << 20, 10) for world in (pair.leader, pair.follower)]
@@ -125,14 +126,14 @@ async def test_a_follower_that_begins_anew_may_fetch(tmp_path: Path) -> None:
 
 @on_loop
 async def test_a_truncation_that_fails_does_not_keep_a_follower_from_fetching(tmp_path: Path) -> None:
-    """With flush.messages=1 it fetches when everything is synced. The truncation has lowered the recovery point."""
+    """With flush.messages=1 it fetches after everything is synced. The truncation has lowered the recovery point."""
     pair = Pair(tmp_path, {"flush.messages": "1"})
     follower = pair.follower.partition
-    follower.lead(2)
+    follower.lead(LeaderEpoch(2))
     follower.append(batch(b"a"))
     follower.append(batch(b"b"))
     await settle()
-    follower.follow(3)
+    follower.follow(LeaderEpoch(3))
     pair.follower.disk.break_("replace_bytes", "checkpoint")
     with pytest.raises(OSError, match="Input/output error"):
         follower.truncate_to(1)

@@ -1,4 +1,4 @@
-"""One sync for all who wait, never two at once, and none after a failure."""
+"""One sync for all waiting appends, never two at once, and none after a failure."""
 
 import errno
 from pathlib import Path
@@ -8,7 +8,7 @@ from tests.replication.world import PartitionWorld, batch, on_loop, settle
 
 
 class Syncing:
-    """A group commit over a real log, and what it was told about it."""
+    """A group commit of a real log, and its callbacks."""
 
     def __init__(self, path: Path) -> None:
         self.world = PartitionWorld(path, held=True)
@@ -72,7 +72,7 @@ async def test_after_a_pause_the_next_append_starts_a_sync_again(tmp_path: Path)
 
 @on_loop
 async def test_a_failed_sync_is_the_last(tmp_path: Path) -> None:
-    """The next fsync may succeed although the kernel has dropped what the failed one could not write."""
+    """The next fsync may succeed although the kernel has dropped the data of the failed one."""
     syncing = Syncing(tmp_path)
     syncing.world.disk.break_("sync", ".log")
     syncing.append()
@@ -99,7 +99,7 @@ async def test_an_error_that_nobody_foresaw_is_a_failure_too(tmp_path: Path) -> 
 
 @on_loop
 async def test_stopped_while_a_sync_runs_and_another_is_due(tmp_path: Path) -> None:
-    """A deleted partition: its files are renamed under the sync, whose failure says nothing about the disk."""
+    """The files of a deleted partition are renamed during the sync. Its failure says nothing about the disk."""
     syncing = Syncing(tmp_path)
     syncing.append()
     await settle()

@@ -1,4 +1,4 @@
-"""Chores on a virtual clock: seven days of retention take a few milliseconds."""
+"""Housekeeping on a virtual clock: seven days of retention take a few milliseconds."""
 
 import os
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from tests.replication.world import batch, kill, on_loop, settle, values, visibl
 HOUR = 3600.0
 DAY = 24 * HOUR
 CHECK = 300.0
-"""log.retention.check.interval.ms by default."""
+"""The default of log.retention.check.interval.ms."""
 
 ONE_BATCH_PER_SEGMENT = {"internal.segment.bytes": "120"}
 
 
 class House(Host):
-    """A broker's logs, and the housekeeping that runs for them."""
+    """A broker's logs and their housekeeping."""
 
     def __init__(self, path: Path, *, directories: int = 1, held: bool = False) -> None:
         super().__init__(path, directories=directories, held=held)
@@ -32,7 +32,7 @@ class House(Host):
         self.keeping.start()
 
     def append(self, partition: Partition, value: bytes = b"v" * 40) -> None:
-        """A record of this moment."""
+        """A record with the current timestamp."""
         partition.append(batch(value, timestamp=self.clock.time_ms()))
 
     async def pass_time(self, seconds: float) -> None:
@@ -160,7 +160,7 @@ async def test_trouble_with_one_partition_is_not_trouble_for_all(
     house.disk.break_("open", "bad-0")
     await house.pass_time(CHECK)
     assert partitions[1].log.log_start_offset == 1
-    assert "bad-0: retention failed and will be tried again" in caplog.text
+    assert "bad-0: retention failed, will retry" in caplog.text
     house.disk.repair()
     await house.pass_time(CHECK)
     assert [partition.log.log_start_offset for partition in partitions] == [1, 1]
@@ -176,7 +176,7 @@ async def test_a_chore_with_a_bug_is_tried_again(
     with monkeypatch.context() as patch:
         patch.setattr("ottla.log.log.count_removable", _fail)
         await house.pass_time(CHECK)
-    assert "log.retention.check.interval.ms) failed and will be tried again" in caplog.text
+    assert "log.retention.check.interval.ms) failed, will retry" in caplog.text
     await house.pass_time(CHECK)
     assert clicks.log.log_start_offset == 1
 
@@ -297,7 +297,7 @@ async def test_a_checkpoint_that_cannot_be_written_is_tried_again(
     house.append(house.create_topic("clicks"))
     house.disk.break_("replace_bytes", HIGH_WATERMARKS)
     await house.pass_time(5)
-    assert "a checkpoint could not be written and will be tried again" in caplog.text
+    assert "writing a checkpoint failed, will retry" in caplog.text
     house.disk.repair()
     await house.pass_time(5)
     assert house.checkpoint(HIGH_WATERMARKS) == {"clicks-0": 1}
@@ -330,3 +330,52 @@ async def test_after_a_stop_nothing_happens_any_more(tmp_path: Path, work: Calla
     assert house.clock.pending == 0
     await house.pass_time(30 * DAY)
     assert house.background.started == 0
+
+
+# Intervals
+
+
+CHORES = {
+    "log.retention.check.interval.ms": "1",
+    "log.flush.offset.checkpoint.interval.ms": "0",
+    "log.flush.start.offset.checkpoint.interval.ms": "0",
+    "replica.high.watermark.checkpoint.interval.ms": "-1",
+    "producer.id.expiration.check.interval.ms": "1",
+}
+
+
+@pytest.mark.parametrize("interval", CHORES)
+@on_loop
+async def test_no_interval_makes_a_chore_spin(interval: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    house = Host(tmp_path, held=False)
+    config = BrokerConfig({interval: CHORES[interval]})
+    keeping = Housekeeping(house.replicas, house.clock, house.background, lambda: config)
+    runs = 0
+
+    def run() -> None:
+        nonlocal runs
+        runs += 1
+        if runs > 100:
+            keeping.stop()
+            raise SystemExit("the chore spins")
+
+    monkeypatch.setitem(keeping._chores, interval, run)
+    keeping.start()
+    for _ in range(10):
+        house.clock.advance(0.1)
+    keeping.stop()
+    assert runs == 10
+
+
+@on_loop
+async def test_a_checkpoint_is_not_written_twice_at_once(tmp_path: Path) -> None:
+    house = House(tmp_path, held=True)
+    house.create_topic("clicks")
+    await house.pass_time(60)
+    waiting = house.background.waiting
+    assert waiting
+    await house.pass_time(60)
+    assert house.background.waiting == waiting
+    await house.background.finish_all()
+    await house.pass_time(60)
+    assert house.background.waiting

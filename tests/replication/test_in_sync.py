@@ -1,10 +1,11 @@
-"""What a leader and its followers may believe of each other while nothing is certain."""
+"""The in-sync replicas while requests to the store are pending or lost."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 from ottla.config.broker import BrokerConfig
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import LeaderEpoch
 from ottla.records.header import iter_headers
 from ottla.replication.followers import Followers
 from ottla.replication.in_sync import InSyncReplicas
@@ -15,12 +16,12 @@ from tests.replication.world import PartitionWorld, batch, on_loop, settle
 def leading(world: PartitionWorld, in_sync: list[int]) -> Followers:
     """Lead two followers, some of them in sync."""
     followers = Followers([2, 3], in_sync, world.clock.monotonic())
-    world.partition.lead(1, followers)
+    world.partition.lead(LeaderEpoch(1), followers)
     return followers
 
 
 class Asking:
-    """The store's end of a leader's questions."""
+    """The store's side of the leader's ISR changes."""
 
     def __init__(self, world: PartitionWorld, answer: Callable[[], None] = lambda: None) -> None:
         self.asked: list[frozenset[int]] = []
@@ -47,7 +48,7 @@ async def test_a_proposal_counts_until_the_store_has_another_state(tmp_path: Pat
 
 @on_loop
 async def test_a_refusal_alone_does_not_end_a_proposal(tmp_path: Path) -> None:
-    """An earlier question may have been heard, so that it is the answer to that which is missing."""
+    """An earlier change may have been applied although its reply was lost."""
 
     def refuse() -> None:
         raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION)
@@ -69,11 +70,11 @@ async def test_a_question_of_an_earlier_epoch_is_not_asked(tmp_path: Path) -> No
     world.partition.read_as_follower(3, 0, 100, -1)
     asking = Asking(world)
     asking.in_sync.review(world.partition)
-    world.partition.follow(2)
+    world.partition.follow(LeaderEpoch(2))
     await settle()
     assert asking.asked == []
     followers = Followers([2, 3], [2], world.clock.monotonic())
-    world.partition.lead(3, followers)
+    world.partition.lead(LeaderEpoch(3), followers)
     world.partition.read_as_follower(3, 0, 100, -1)
     asking.in_sync.review(world.partition)
     await settle()
@@ -83,7 +84,7 @@ async def test_a_question_of_an_earlier_epoch_is_not_asked(tmp_path: Path) -> No
 @on_loop
 async def test_a_follower_says_that_it_has_a_record_when_it_is_synced(tmp_path: Path) -> None:
     world = PartitionWorld(tmp_path, {"flush.messages": "1"}, held=True)
-    world.partition.follow(1)
+    world.partition.follow(LeaderEpoch(1))
     data = batch(b"a")
     stored = world.partition.append_from_leader(data, [header for _, header in iter_headers(data)], 0)
     await settle()
@@ -97,7 +98,7 @@ async def test_a_follower_says_that_it_has_a_record_when_it_is_synced(tmp_path: 
 @on_loop
 async def test_what_a_crash_left_unsynced_shows_without_another_append(tmp_path: Path) -> None:
     world = PartitionWorld(tmp_path)
-    world.partition.follow(0)
+    world.partition.follow(LeaderEpoch(0))
     data = batch(b"a")
     world.partition.append_from_leader(data, [header for _, header in iter_headers(data)], 0)
     world.configure(flush_messages="1")

@@ -1,4 +1,4 @@
-"""A topic's settings, applied to what producers send before it is appended."""
+"""The topic settings that apply to a producer's batch before the append."""
 
 import struct
 import tracemalloc
@@ -21,11 +21,11 @@ from tests.replication.world import CLICKS, batch, expect, settings
 
 HOUR_MS = 3_600_000
 NOISE = bytes(i * i * 7919 % 251 for i in range(2000))
-"""Bytes that no codec makes much smaller."""
+"""Bytes that no codec can compress much."""
 
 
 def taken(sent: memoryview, **overrides: str) -> tuple[memoryview, BatchHeader]:
-    """What a topic with these settings (`_` for `.`) makes of a batch, checked as a consumer would."""
+    """The batch after a topic with these settings (`_` for `.`) has processed it, checked as by a consumer."""
     config = settings({key.replace("_", "."): text for key, text in overrides.items()})
     try:
         stored, header = prepare(sent, config, NOW_MS)
@@ -161,7 +161,7 @@ def test_a_record_without_a_timestamp_is_not_an_old_one() -> None:
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
 def test_saramas_missing_max_timestamp_is_filled_in(codec: Codec) -> None:
-    """Old versions of that client leave the field at -1; the time index and retention rest on it."""
+    """Old versions of that client leave the field at -1. The time index and retention need it."""
     records = [NewRecord(None, b"v", (), NOW_MS + ahead) for ahead in (0, 30, 10)]
     sent = patched(build_batch(records, codec=codec), MAX_TIMESTAMP_AT, ">q", -1)
     stored, header = taken(memoryview(sent))
@@ -245,7 +245,7 @@ def rejection(sent: memoryview, **overrides: str) -> KafkaError:
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_every_record_without_a_key_is_named(codec: Codec) -> None:
-    """Apache Kafka 4.3.1 answers with these words (KIP-467)."""
+    """Apache Kafka 4.3.1 returns these texts (KIP-467)."""
     error = rejection(keyed(b"a", None, b"b", None, codec=codec), cleanup_policy="compact")
     text = "Compacted topic cannot accept message without key in topic partition clicks-0"
     assert error.code is ErrorCode.INVALID_RECORD
@@ -275,14 +275,14 @@ def test_every_record_with_a_bad_timestamp_is_named() -> None:
 
 
 def test_a_maximum_timestamp_that_no_record_has_is_corrected() -> None:
-    """Kafka does not believe the header either."""
+    """Kafka does not trust the header either."""
     sent = patched(bytes(keyed(b"a", b"b")), MAX_TIMESTAMP_AT, ">q", NOW_MS + 2 * HOUR_MS)
     _, header = taken(memoryview(sent))
     assert header.max_timestamp == NOW_MS
 
 
 def test_headers_are_checked_without_being_kept() -> None:
-    """A record with millions of headers compresses to a few bytes; as objects they would take gigabytes."""
+    """A record with millions of headers compresses to a few bytes. As objects they would take gigabytes."""
     count = 200_000
     headers = encode_varint(count) + b"\x00\x01" * count
     body = b"\x00\x00\x00" + encode_varint(1) + b"k" + encode_varint(-1) + headers
@@ -296,7 +296,7 @@ def test_headers_are_checked_without_being_kept() -> None:
     assert peak < 5 * len(body)
 
 
-# What is wrong whatever the topic says
+# Errors that do not depend on the topic
 
 
 def test_the_error_of_a_malformed_batch_reaches_the_producer() -> None:

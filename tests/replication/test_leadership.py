@@ -1,14 +1,15 @@
-"""The rules of one replica's role: what is committed, who may append."""
+"""The rules of one replica's role: the high watermark and `min.insync.replicas`."""
 
 import pytest
 
+from ottla.model import LeaderEpoch
 from ottla.replication.followers import Followers
 from ottla.replication.leadership import Leadership
 
 
 def leader(in_sync: tuple[int, ...] = (2, 3), high_watermark: int = 5, log_end: int = 10) -> Leadership:
     leadership = Leadership(high_watermark, log_end)
-    leadership.begin_epoch_as_leader(1, Followers((2, 3), in_sync, 0.0), log_end)
+    leadership.begin_epoch_as_leader(LeaderEpoch(1), Followers((2, 3), in_sync, 0.0), log_end)
     return leadership
 
 
@@ -29,7 +30,7 @@ def test_only_a_follower_lowers_its_high_watermark() -> None:
     leadership = leader()
     with pytest.raises(AssertionError):
         leadership.reset_high_watermark(3)
-    leadership.begin_epoch_as_follower(2)
+    leadership.begin_epoch_as_follower(LeaderEpoch(2))
     leadership.reset_high_watermark(3)
     assert leadership.high_watermark == 3
 
@@ -56,7 +57,7 @@ def test_min_isr(in_sync: tuple[int, ...], wanted: int, effective: int, under: b
 
 def test_the_only_replica_is_always_enough() -> None:
     leadership = Leadership(0, 0)
-    leadership.begin_epoch_as_leader(0, None, 0)
+    leadership.begin_epoch_as_leader(LeaderEpoch(0), None, 0)
     assert (leadership.effective_min_isr(3), leadership.is_under_min_isr(3)) == (1, False)
     assert leadership.replicated_offset(7) == 7
 

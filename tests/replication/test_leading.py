@@ -1,4 +1,4 @@
-"""A leader among followers: when is something committed, who counts as in sync, what does a new leader know?"""
+"""A leader with followers: the high watermark, the in-sync replicas, and the start of a new leader."""
 
 import asyncio
 import tracemalloc
@@ -7,6 +7,7 @@ from pathlib import Path
 from ottla.errors import ErrorCode
 from ottla.log.epochs import EpochStart
 from ottla.log.log import LogRead
+from ottla.model import LeaderEpoch
 from ottla.records.control import EndTransactionMarker
 from ottla.replication.followers import Followers
 from ottla.replication.waiting import DataWaiter
@@ -24,7 +25,7 @@ class LeaderWorld(PartitionWorld):
 
     def lead(self, epoch: int, in_sync: tuple[int, ...] = (2, 3)) -> Followers:
         self.followers = Followers((2, 3), in_sync, self.clock.monotonic())
-        self.partition.lead(epoch, self.followers)
+        self.partition.lead(LeaderEpoch(epoch), self.followers)
         return self.followers
 
     def fetch(self, follower: int, offset: int, last_epoch: int = -1) -> LogRead | EpochStart:
@@ -70,7 +71,7 @@ async def test_who_is_not_in_sync_is_not_waited_for(tmp_path: Path) -> None:
 
 @on_loop
 async def test_who_is_about_to_be_in_sync_is_waited_for(tmp_path: Path) -> None:
-    """The store may list it already, and choose it as the next leader, before this one has heard so."""
+    """The store may already list it, and the controller may elect it, before this leader learns of the change."""
     world = LeaderWorld(tmp_path)
     followers = world.lead(2, in_sync=(2,))
     world.fetch(3, 0)
@@ -97,7 +98,7 @@ async def test_who_may_have_been_let_go_is_waited_for_until_the_store_says_so(tm
 
 @on_loop
 async def test_to_join_a_follower_needs_all_that_was_there_when_its_leader_began(tmp_path: Path) -> None:
-    """What lies above the high watermark may have been committed by the leader of before."""
+    """The previous leader may have committed records above this leader's high watermark."""
     world = LeaderWorld(tmp_path)
     world.partition.append(batch(b"a"))
     world.partition.append(batch(b"b"))
@@ -126,7 +127,8 @@ async def test_a_follower_is_in_sync_as_long_as_it_was_at_the_end_of_late(tmp_pa
 
 @on_loop
 async def test_a_new_leader_learns_what_is_committed(tmp_path: Path) -> None:
-    """Until then nobody is told where the end is, since it may be before what others were told (KIP-207)."""
+    """Before that, the leader returns no end offset: it could be lower than an offset that consumers already know
+    (KIP-207)."""
     world = LeaderWorld(tmp_path)
     world.partition.append(batch(b"a"))
     world.partition.append(batch(b"b"))
@@ -267,7 +269,7 @@ async def test_too_few_in_sync_refuse_a_marker(tmp_path: Path) -> None:
 
 @on_loop
 async def test_a_marker_that_comes_again_waits_for_the_first(tmp_path: Path) -> None:
-    """The coordinator did not hear in time that the first was written, or whether."""
+    """The coordinator did not learn in time whether the first marker was written."""
     world = LeaderWorld(tmp_path)
     first = end_of_transaction(world)
     assert first is not None
@@ -279,7 +281,7 @@ async def test_a_marker_that_comes_again_waits_for_the_first(tmp_path: Path) -> 
     for follower in (2, 3):
         world.fetch(follower, 1)
     assert done(again)
-    # Once the first is committed, Kafka appends a marker that comes again, which ends nothing.
+    # After the first marker is committed, Kafka appends a repeated marker, which ends no transaction.
     end_of_transaction(world)
     assert world.log.end_offset == 2
 
@@ -301,7 +303,7 @@ async def test_who_waits_is_sent_to_the_next_leader(tmp_path: Path) -> None:
     world = LeaderWorld(tmp_path)
     appended = world.partition.append(batch(b"a"))
     assert appended.wait is not None
-    world.partition.follow(2)
+    world.partition.follow(LeaderEpoch(2))
     with expect(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await appended.wait
 
@@ -323,7 +325,7 @@ async def test_a_log_that_went_another_way_is_told_where(tmp_path: Path) -> None
 
 @on_loop
 async def test_a_follower_that_waits_at_the_end_is_in_sync(tmp_path: Path) -> None:
-    """Though its fetches take the fast path, on which nothing is read."""
+    """Although its fetches take the fast path, which reads nothing."""
     world = LeaderWorld(tmp_path)
     world.partition.append(batch(b"a"), replication_timeout=None)
     for follower in (2, 3):

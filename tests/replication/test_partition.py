@@ -1,4 +1,4 @@
-"""What is appended, what is committed and visible, and what is acknowledged when."""
+"""Appends, the high watermark, and acknowledgements."""
 
 import asyncio
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import LeaderEpoch
 from ottla.records.header import iter_headers
 from ottla.replication.partition import Appended, Partition
 from ottla.replication.waiting import DataWaiter
@@ -30,7 +31,7 @@ SYNC_FIRST = {"flush.before.visible": "true"}
 
 
 def acknowledged(appended: Appended) -> bool:
-    """Whether the producer may be told that the append succeeded."""
+    """Whether the append may be acknowledged."""
     if appended.wait is None:
         return True
     return appended.wait.done() and appended.wait.exception() is None
@@ -147,7 +148,7 @@ async def test_a_failed_sync_takes_the_partition_offline(tmp_path: Path, caplog:
 
 @on_loop
 async def test_after_a_failed_sync_the_recovery_point_stays(tmp_path: Path) -> None:
-    """Later syncs may "succeed" without having written what was lost, so they must not vouch for it."""
+    """Later syncs may "succeed" although the data is lost, so nothing more may be acknowledged."""
     world = PartitionWorld(tmp_path, SYNC_EACH, held=True)
     world.partition.append(batch(b"a"))
     await settle()
@@ -359,7 +360,7 @@ async def test_a_duplicate_has_the_append_time_of_its_original(tmp_path: Path) -
 @on_loop
 async def test_the_leader_epoch_a_client_knows_is_checked(tmp_path: Path) -> None:
     world = PartitionWorld(tmp_path)
-    world.partition.lead(5)
+    world.partition.lead(LeaderEpoch(5))
     world.partition.check_leader_epoch(5)
     world.partition.check_leader_epoch(-1)
     with expect(ErrorCode.FENCED_LEADER_EPOCH):
@@ -372,7 +373,7 @@ async def test_the_leader_epoch_a_client_knows_is_checked(tmp_path: Path) -> Non
 async def test_batches_carry_the_epoch_they_were_appended_in(tmp_path: Path) -> None:
     world = PartitionWorld(tmp_path)
     world.partition.append(batch(b"a", b"b"))
-    world.partition.lead(3)
+    world.partition.lead(LeaderEpoch(3))
     world.partition.append(batch(b"c"))
     assert [(entry.epoch, entry.start_offset) for entry in world.log.epochs.entries] == [(0, 0), (3, 2)]
     assert world.log.end_offset_for_epoch(0) == (0, 2)
@@ -383,7 +384,7 @@ async def test_batches_carry_the_epoch_they_were_appended_in(tmp_path: Path) -> 
 async def test_a_new_epoch_shows_nothing_that_is_not_synced(tmp_path: Path) -> None:
     world = PartitionWorld(tmp_path, SYNC_EACH, held=True)
     appended = world.partition.append(batch(b"a"))
-    world.partition.lead(1)
+    world.partition.lead(LeaderEpoch(1))
     assert world.partition.high_watermark == 0
     await settle()
     await world.background.finish_all()
@@ -399,7 +400,7 @@ async def test_after_a_restart_everything_that_is_left_is_committed(tmp_path: Pa
     directory = open_directory(tmp_path, world.disk, world.clock)
     reopened = directory.logs[world.partition.topic_partition]
     partition = Partition(TOPIC_ID, reopened, settings(), world.clock, world.background)
-    partition.lead(1)
+    partition.lead(LeaderEpoch(1))
     assert partition.high_watermark == 2
     assert values(visible(partition)) == [b"a", b"b"]
     assert partition.append(batch(b"c")).base_offset == 2
@@ -407,7 +408,7 @@ async def test_after_a_restart_everything_that_is_left_is_committed(tmp_path: Pa
 
 @on_loop
 async def test_after_a_crash_records_are_synced_before_they_show(tmp_path: Path) -> None:
-    """Also those that the killed process had shown, or had not: the checkpoints do not tell them apart."""
+    """All records, whether the killed process had shown them or not: the checkpoints do not tell."""
     world = PartitionWorld(tmp_path, SYNC_EACH, held=True)
     world.partition.append(batch(b"a", b"b"))
     kill(world.directory)
@@ -415,7 +416,7 @@ async def test_after_a_crash_records_are_synced_before_they_show(tmp_path: Path)
     reopened = directory.logs[world.partition.topic_partition]
     background = ManualBackground(held=True)
     partition = Partition(TOPIC_ID, reopened, settings(SYNC_EACH), world.clock, background, 2)
-    partition.lead(1)
+    partition.lead(LeaderEpoch(1))
     assert (partition.high_watermark, visible(partition)) == (0, [])
     await settle()
     await background.finish_all()
@@ -425,7 +426,7 @@ async def test_after_a_crash_records_are_synced_before_they_show(tmp_path: Path)
 
 @on_loop
 async def test_after_a_crash_a_follower_syncs_before_it_fetches(tmp_path: Path) -> None:
-    """A fetch tells the leader that everything before its offset is here, which must then survive a power loss."""
+    """A fetch tells the leader that all records before its offset are stored, so they must survive a power loss."""
     world = PartitionWorld(tmp_path, SYNC_EACH, held=True)
     world.partition.append(batch(b"a"))
     kill(world.directory)
@@ -433,7 +434,7 @@ async def test_after_a_crash_a_follower_syncs_before_it_fetches(tmp_path: Path) 
     reopened = directory.logs[world.partition.topic_partition]
     background = ManualBackground(held=True)
     partition = Partition(TOPIC_ID, reopened, settings(SYNC_EACH), world.clock, background)
-    partition.follow(1)
+    partition.follow(LeaderEpoch(1))
     assert not partition.ready_to_fetch()
     await settle()
     await background.finish_all()
@@ -476,7 +477,7 @@ async def test_records_show_when_flush_ms_is_over(tmp_path: Path) -> None:
 
 @on_loop
 async def test_without_flush_ms_the_sync_starts_at_once(tmp_path: Path) -> None:
-    """Otherwise the last records would never show."""
+    """Otherwise the last records would never become visible."""
     world = PartitionWorld(tmp_path, {**SYNC_FIRST, "flush.messages": "3"}, held=True)
     world.partition.append(batch(b"a"), replication_timeout=None)
     await settle()
@@ -488,7 +489,7 @@ async def test_without_flush_ms_the_sync_starts_at_once(tmp_path: Path) -> None:
 @on_loop
 async def test_a_follower_syncs_each_fetch_before_the_next(tmp_path: Path) -> None:
     world = PartitionWorld(tmp_path, {**SYNC_FIRST, "flush.ms": "1000"}, held=True)
-    world.partition.follow(1)
+    world.partition.follow(LeaderEpoch(1))
     data = batch(b"a")
     stored = world.partition.append_from_leader(data, [header for _, header in iter_headers(data)], 0)
     await settle()

@@ -1,4 +1,4 @@
-"""The partitions a broker hosts follow the cluster image, whatever was missed in between."""
+"""The partitions of a broker follow the cluster image, even if images were missed."""
 
 import shutil
 from pathlib import Path
@@ -79,7 +79,7 @@ def test_more_partitions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])
 def test_deleted_and_created_again_between_two_looks(tmp_path: Path, partitions: int) -> None:
-    """Only the topic's id tells; the old records must be gone even if the new topic has fewer partitions."""
+    """Only the topic id differs. The old records must be deleted even if the new topic has fewer partitions."""
     host = Host(tmp_path)
     host.create_topic("clicks", 2)
     for index in range(2):
@@ -139,7 +139,7 @@ def test_a_log_that_is_missing_at_the_start_is_reported(tmp_path: Path, caplog: 
 
 
 def test_logs_that_the_cluster_does_not_know_are_deleted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The broker crashed after a topic was deleted in the store, and before its logs were."""
+    """The broker crashed between the deletion of a topic in the store and the deletion of its logs."""
     caplog.set_level("INFO")
     host = Host(tmp_path)
     host.create_topic("clicks", 2)
@@ -150,7 +150,7 @@ def test_logs_that_the_cluster_does_not_know_are_deleted(tmp_path: Path, caplog:
     again.follow()
     again.replicas.delete_strays()
     assert again.on_disk() == [["clicks-0", "clicks-1"]]
-    assert "gone-1 is on disk but not in the cluster" in caplog.text
+    assert "deleting gone-1, which the cluster does not assign to this broker" in caplog.text
 
 
 def test_the_log_of_a_topic_whose_node_is_damaged_is_no_stray(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_log_that_cannot_be_served_now_is_no_stray(tmp_path: Path) -> None:
 
 
 def test_many_new_partitions_are_made_little_by_little(tmp_path: Path) -> None:
-    """Nobody is served while logs are made, so others get their turn in between."""
+    """Creating logs blocks the event loop, so other work runs in between."""
     host = Host(tmp_path)
     host.cluster.create_topic("clicks", 250)
     host.follow()
@@ -245,7 +245,7 @@ def test_a_log_that_cannot_be_deleted_is_reported(tmp_path: Path, caplog: pytest
     host.follow()
     assert host.hosted() == {}
     assert host.on_disk() == [["clicks-0"]]
-    assert "clicks-0 cannot be deleted and stays until the next start" in caplog.text
+    assert "cannot delete clicks-0, which stays until the next start" in caplog.text
 
 
 # Settings and leaders

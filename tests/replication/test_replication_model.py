@@ -1,7 +1,8 @@
-"""Any order of appends, fetches, elections, crashes and restarts keeps what was acknowledged, in one order, on all.
+"""Any order of appends, fetches, elections, crashes and restarts keeps acknowledged records, in the same order, on all
+replicas.
 
-Three replicas of a partition with real logs; the store is one versioned state, and the network a function call that
-happens when the test says so.
+Three replicas of a partition have real logs. The store is one versioned state, and the network is a function call at a
+time that the test chooses.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.epochs import EpochStart
 from ottla.log.log import LogRead
+from ottla.model import LeaderEpoch
 from ottla.replication.followers import Followers
 from ottla.replication.following import position, take_over
 from ottla.replication.log_settings import log_config
@@ -44,7 +46,7 @@ brokers = st.sampled_from(BROKERS)
 
 
 class State(NamedTuple):
-    """What the store says of the partition."""
+    """The state of the partition in the store."""
 
     leader: int | None
     leader_epoch: int
@@ -53,7 +55,7 @@ class State(NamedTuple):
 
 
 class Replica:
-    """One broker's life with its replica; what it believes of the state may be old."""
+    """One broker with its replica. Its copy of the state may be old."""
 
     def __init__(self, broker_id: int, path: Path, disk: WatchedDisk, clock: ManualClock, min_isr: int) -> None:
         self.broker_id = broker_id
@@ -65,7 +67,7 @@ class Replica:
         self.known: State | None = None
 
     def learn(self, state: State, now: float) -> None:
-        """The broker sees the store's state, perhaps after others have moved on."""
+        """The broker reads the state of the store, perhaps later than others."""
         if self.known is not None and state.version <= self.known.version:
             return
         self.known = state
@@ -75,11 +77,11 @@ class Replica:
         partition.state_version = state.version
         if state.leader != self.broker_id:
             if partition.leads or partition.leader_epoch != state.leader_epoch:
-                partition.follow(state.leader_epoch)
+                partition.follow(LeaderEpoch(state.leader_epoch))
         elif partition.leads and partition.leader_epoch == state.leader_epoch:
             partition.update_replicas(others, in_sync)
         else:
-            partition.lead(state.leader_epoch, Followers(others, in_sync, now))
+            partition.lead(LeaderEpoch(state.leader_epoch), Followers(others, in_sync, now))
 
 
 class Replication(RuleBasedStateMachine):
@@ -134,7 +136,7 @@ class Replication(RuleBasedStateMachine):
 
     @rule(broker_id=brokers)
     def produce(self, broker_id: int) -> None:
-        """To whoever believes to lead, with acks=all."""
+        """Append with acks=all on a broker that believes it leads."""
         replica = self.replicas.get(broker_id)
         if replica is None or not replica.partition.leads:
             return
@@ -157,7 +159,7 @@ class Replication(RuleBasedStateMachine):
 
     @rule(broker_id=brokers)
     def fetch(self, broker_id: int) -> None:
-        """A follower asks whom it takes for the leader."""
+        """A follower fetches from the broker that it considers the leader."""
         follower = self.replicas.get(broker_id)
         if follower is None or follower.known is None or follower.partition.leads:
             return
@@ -188,7 +190,7 @@ class Replication(RuleBasedStateMachine):
 
     @rule()
     def review(self) -> None:
-        """The leader asks the store for other in-sync replicas; the answer may get lost."""
+        """The leader sends an ISR change to the store. The reply may get lost."""
         for replica in self.replicas.values():
             partition, known = replica.partition, replica.known
             followers = partition.followers
@@ -230,7 +232,7 @@ class Replication(RuleBasedStateMachine):
 
     @rule()
     def elect(self) -> None:
-        """The controller sees who is alive: as `cluster.failover` decides."""
+        """The controller reacts to the live brokers, as `cluster.failover` decides."""
         alive = [it for it in BROKERS if it in self.replicas]
         candidates = [it for it in alive if it in self.state.isr]
         if self.state.leader in alive:
@@ -245,7 +247,7 @@ class Replication(RuleBasedStateMachine):
 
     @rule(broker_id=brokers)
     def move_leadership(self, broker_id: int) -> None:
-        """As preferred elections and controlled shutdowns do."""
+        """Like preferred elections and controlled shutdowns."""
         if broker_id in self.state.isr and broker_id in self.replicas and self.state.leader != broker_id:
             self._change(self.state._replace(leader=broker_id, leader_epoch=self.state.leader_epoch + 1))
 
@@ -256,7 +258,7 @@ class Replication(RuleBasedStateMachine):
 
     @invariant()
     def only_enough_replicas_commit(self) -> None:
-        """Below min ISR the high watermark stands still, but it never goes back: what it passed counts."""
+        """Below min ISR the high watermark does not advance, but it never goes back."""
         for replica in self.replicas.values():
             partition = replica.partition
             if partition.leads and partition.is_under_min_isr(self.min_isr):
@@ -268,7 +270,7 @@ class Replication(RuleBasedStateMachine):
 
     @invariant()
     def nobody_shows_what_another_does_not(self) -> None:
-        """What two replicas call committed is the same as far as both have it."""
+        """The committed records of two replicas are the same where both have them."""
         seen: Sequence[bytes | None] = []
         for replica in self.replicas.values():
             shown = [record.value for record in visible(replica.partition)]
@@ -300,7 +302,7 @@ class Replication(RuleBasedStateMachine):
             self._directory.cleanup()
 
     def _heal(self) -> None:
-        """Everybody is back, and the network works."""
+        """All brokers are up, and the network works."""
         for broker_id in BROKERS:
             self.restart(broker_id)
         for _ in range(60):
@@ -323,7 +325,8 @@ for case in (TestReplication, TestReplicationWithMinIsr):
 
 
 def test_a_leader_that_was_heard_and_does_not_know_it_waits() -> None:
-    """It asks again, and is refused because its first question was heard: whom that named may lead by now."""
+    """The leader sends the change again, and the store rejects it because the first one was applied. A replica of that
+    change may be the leader by now."""
     world = Replication()
     world.begin()
     for broker_id in (2, 3):

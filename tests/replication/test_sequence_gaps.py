@@ -1,10 +1,11 @@
-"""A batch whose sequence numbers are ahead: because the one before it was refused for the moment, or for no reason."""
+"""A batch with a gap in its sequence numbers: after a retriable error for the batch before it, or without a reason."""
 
 from pathlib import Path
 
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.model import LeaderEpoch
 from ottla.replication.followers import Followers
 from tests.replication.world import PartitionWorld, batch, expect, on_loop
 
@@ -21,7 +22,7 @@ class Producing(PartitionWorld):
             self.send(sequence)
 
     def lead(self, epoch: int, in_sync: tuple[int, ...] = (2,)) -> None:
-        self.partition.lead(epoch, Followers((2,), in_sync, self.clock.monotonic()))
+        self.partition.lead(LeaderEpoch(epoch), Followers((2,), in_sync, self.clock.monotonic()))
 
     def send(self, sequence: int) -> None:
         self.partition.append(batch(producer_id=PRODUCER, sequence=sequence))
@@ -31,7 +32,7 @@ class Producing(PartitionWorld):
 @on_loop
 async def test_behind_what_was_refused_by_who_led_before(tmp_path: Path) -> None:
     world = Producing(tmp_path)
-    world.partition.follow(1)
+    world.partition.follow(LeaderEpoch(1))
     world.lead(2)
     for sequence in (8, 9):
         with expect(ErrorCode.NOT_LEADER_OR_FOLLOWER):
@@ -75,7 +76,7 @@ async def test_without_a_reason_it_is_out_of_order(tmp_path: Path, sequence: int
 @on_loop
 async def test_numbers_that_are_behind_have_no_reason(tmp_path: Path) -> None:
     world = Producing(tmp_path)
-    world.partition.follow(1)
+    world.partition.follow(LeaderEpoch(1))
     world.lead(2)
     with expect(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
         world.send(0)
@@ -84,7 +85,7 @@ async def test_numbers_that_are_behind_have_no_reason(tmp_path: Path) -> None:
 @on_loop
 async def test_what_nobody_sends_again_is_missing(tmp_path: Path) -> None:
     world = Producing(tmp_path)
-    world.partition.follow(1)
+    world.partition.follow(LeaderEpoch(1))
     world.lead(2)
     world.clock.advance(6.0)
     with expect(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):

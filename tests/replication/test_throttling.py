@@ -1,4 +1,4 @@
-"""How fast is too fast: bytes a second, over the last samples."""
+"""The measured rate: bytes per second over the last samples."""
 
 from ottla.config.broker import BrokerConfig
 from ottla.replication.throttling import ByteRate

@@ -1,4 +1,4 @@
-"""Looking for timestamps: how long it may take, and what a damaged file is answered with."""
+"""Lookups by timestamp: their time limit, and the error for a damaged file."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A long-poll ends once: by enough bytes, by its time, by a change, or by its client."""
+"""A long poll ends once: with enough bytes, at its timeout, after a change, or when its client disconnects."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from tests.replication.world import PartitionWorld, batch, on_loop, settle
 
 
 class Poll:
-    """A waiter on some partitions that counts how often it was called back."""
+    """A waiter on some partitions that counts its callbacks."""
 
     def __init__(self, *worlds: PartitionWorld, missing: int = 1, timeout: float = 0.5) -> None:
         self.calls = 0

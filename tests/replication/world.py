@@ -1,4 +1,4 @@
-"""The world in a test's hands: time that passes when told to, threads that work when told to, fsync that can fail."""
+"""A controlled environment: time, threads and fsync that run and fail when the test says so."""
 
 import asyncio
 import errno
@@ -17,7 +17,7 @@ from ottla.env.disk import Buffer, OsDisk, OsFile
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.directory import LogDirectory
 from ottla.log.layout import CLEAN_SHUTDOWN
-from ottla.model import TopicId, TopicPartition
+from ottla.model import LeaderEpoch, TopicId, TopicPartition
 from ottla.records.builder import NewRecord, build_batch
 from ottla.records.format import Codec
 from ottla.records.header import iter_headers
@@ -35,7 +35,7 @@ CLUSTER_ID = "a-cluster"
 
 
 def on_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
-    """Make a test of an asynchronous function. An exception that only the event loop got to see fails it too."""
+    """Run a test of an async function. An exception that only the event loop has caught fails the test too."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -53,13 +53,13 @@ def on_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
 
 
 async def settle() -> None:
-    """Let everything run that can run now. A callback that schedules another takes a turn each."""
+    """Run everything that is ready. A callback that schedules another one needs one more iteration."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 class ManualBackground:
-    """Implements `ottla.env.background.Background`: work is done at once, or waits while `held`."""
+    """Implements `ottla.env.background.Background`: runs work at once, or keeps it while `held`."""
 
     def __init__(self, *, held: bool = False) -> None:
         self.held = held
@@ -89,7 +89,7 @@ class ManualBackground:
         return len(self._waiting)
 
     async def finish_one(self) -> None:
-        """Do the piece of work that waits longest, and let everybody notice."""
+        """Run the oldest piece of work, and let the event loop react."""
         self._waiting.popleft()()
         await settle()
 
@@ -115,17 +115,17 @@ class WatchedFile(OsFile):
 
 
 class WatchedDisk(OsDisk):
-    """Real files, but a sync is only counted, which is quicker; any operation can be made to fail, by path."""
+    """Real files, but syncs are only counted, which is faster. Any operation can be made to fail, by path."""
 
     def __init__(self) -> None:
         self.syncs: Counter[str] = Counter()
-        """By the ending of the file's name, such as `.log`."""
+        """Number of syncs by the suffix of the file name, such as `.log`."""
         self.during_sync: Callable[[], object] | None = None
-        """Called once, in the middle of the next sync: what a real one, in its thread, overlaps with."""
+        """Called once during the next sync, to simulate events that overlap with a real sync in a thread."""
         self._broken: list[tuple[str, str, Exception]] = []
 
     def break_(self, operation: str, path_part: str = "", error: Exception | None = None) -> None:
-        """Let an operation fail for every path that contains a part."""
+        """Make an operation fail for every path that contains a text."""
         self._broken.append((operation, path_part, error or OSError(errno.EIO, "Input/output error")))
 
     def repair(self) -> None:
@@ -180,7 +180,7 @@ def expect(code: ErrorCode) -> AbstractContextManager[object]:
 
 
 def settings(overrides: Mapping[str, str] | None = None, broker: Mapping[str, str] | None = None) -> TopicConfig:
-    """What is in effect for a topic with these settings, named with `.` as Kafka does."""
+    """The effective settings of a topic with these settings, named with `.` as in Kafka."""
     return topic_config(BrokerConfig(broker or {}), overrides or {})
 
 
@@ -194,13 +194,13 @@ def open_directory(
 
 
 def kill(directory: LogDirectory) -> None:
-    """What a killed process leaves of a directory: its files as they are, and the lock free."""
+    """Leave a directory like a killed process: its files stay, and the lock is released."""
     directory._lock.close()
     assert not os.path.exists(f"{directory.path}/{CLEAN_SHUTDOWN}")
 
 
 class PartitionWorld:
-    """One partition on a disk, with everything around it in the test's hands."""
+    """One partition on a disk, in a controlled environment."""
 
     def __init__(self, path: object, overrides: Mapping[str, str] | None = None, *, held: bool = False) -> None:
         self.clock = ManualClock()
@@ -210,7 +210,7 @@ class PartitionWorld:
         config = settings(overrides)
         self.log = self.directory.create_log(CLICKS, TOPIC_ID, log_config(config))
         self.partition = Partition(TOPIC_ID, self.log, config, self.clock, self.background)
-        self.partition.lead(0)
+        self.partition.lead(LeaderEpoch(0))
 
     def configure(self, **overrides: str) -> None:
         """Keys with `_` for `.`."""
@@ -243,7 +243,7 @@ def records_in(data: bytes | memoryview) -> list[Record]:
 
 
 def visible(partition: Partition, offset: int | None = None) -> list[Record]:
-    """What a consumer that starts at an offset (the log start) can read now."""
+    """The records that a consumer can read now, from an offset (default: the log start)."""
     offset = partition.log.log_start_offset if offset is None else offset
     found: list[Record] = []
     while True:

@@ -1,4 +1,4 @@
-"""`ottla serve` as a process, for tests that look at its memory, kill it, or take its disk away."""
+"""`ottla serve` as a process, for tests that measure its memory, kill it, or remove its disk."""
 
 import os
 import queue
@@ -23,12 +23,12 @@ def command(data_dir: Path, settings: Mapping[str, str] | None = None) -> list[s
 
 
 class BrokerProcess:
-    """A running broker; what it prints is in `output`."""
+    """A running broker. `output` has the lines that it printed."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.output: list[str] = []
         self._lines: queue.Queue[str | None] = queue.Queue()
-        # Variables that begin like this would be settings of the broker.
+        # Variables with this prefix would be settings of the broker.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("KAFKA_")}
         self._process = subprocess.Popen(
             arguments,
@@ -67,7 +67,7 @@ class BrokerProcess:
         return len(list(Path(f"/proc/{self._process.pid}/fd").iterdir()))
 
     def limit_file_size(self, size: int) -> None:
-        """No file may grow beyond this size from now on, as if the disk were full."""
+        """From now on no file may grow beyond this size, as if the disk were full."""
         resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
     def kill(self) -> None:

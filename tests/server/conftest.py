@@ -1,4 +1,4 @@
-"""A broker with one record in it, that every attack must leave as it is."""
+"""A broker with one record. Every attack must leave the record unchanged."""
 
 import logging
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ STORED = batch(b"acknowledged")
 
 @dataclass
 class Target:
-    """What is attacked, and what it said about it."""
+    """The attacked broker and its log."""
 
     broker: EmbeddedBroker
     topic: str
@@ -29,7 +29,7 @@ class Target:
         return WireClient(self.bootstrap_servers, timeout)
 
     def complaints(self) -> list[str]:
-        """What the broker logged as a warning or worse during this test."""
+        """The warnings and errors that the broker logged during this test."""
         return [
             record.getMessage()
             for record in self.log.records
@@ -48,7 +48,7 @@ def attacked_broker() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture
 def target(attacked_broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture) -> Iterator[Target]:
-    """Whatever the test does, others are served and what was stored is there, byte for byte, afterwards."""
+    """After each test, other clients must be served, and the stored record must be unchanged."""
     with WireClient(attacked_broker.bootstrap_servers) as bystander:
         assert fetch(bystander, "stored")
         yield Target(attacked_broker, "stored", caplog)

@@ -10,7 +10,7 @@ import pytest
 
 @contextmanager
 def small_disk(path: Path, size: str) -> Iterator[Path]:
-    """A file system of its own, which only root can mount."""
+    """A separate file system, which only root can mount."""
     path.mkdir()
     mount = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)], capture_output=True)
     if mount.returncode:
@@ -22,7 +22,7 @@ def small_disk(path: Path, size: str) -> Iterator[Path]:
 
 
 def fill(file: Path) -> None:
-    """Take the last byte that a disk has to give."""
+    """Fill the disk to its last byte."""
     with file.open("wb", buffering=0) as ballast:
         for size in (1 << 16, 1):
             try:

@@ -1,5 +1,7 @@
-"""One client connection against a whole broker, with a network and a clock in the test's hands."""
+"""One client connection to a whole broker, on a network and a clock that the test controls."""
 
+import asyncio
+import itertools
 import logging
 from pathlib import Path
 
@@ -9,7 +11,7 @@ from ottla.errors import ErrorCode
 from ottla.handlers.context import Broker
 from ottla.handlers.exchange import Exchange, Reply
 from ottla.handlers.registry import HANDLERS
-from ottla.server.connection import MAX_OUTSTANDING, MAX_UNSENT
+from ottla.server.connection import MAX_OUTSTANDING, MAX_READ_AHEAD, MAX_UNSENT
 from ottla.wire.api import METADATA
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.api.create_topics import (
@@ -170,18 +172,56 @@ async def test_a_client_that_goes_away_leaves_no_waiter(tmp_path: Path) -> None:
 
 
 @asynchronous
-async def test_a_client_that_sends_on_during_a_long_poll_is_forgotten_when_idle(tmp_path: Path) -> None:
-    """Bytes behind a long-poll are not read, so that the client's end goes unnoticed, and it may wait for 24 days."""
+async def test_a_client_that_goes_away_with_another_request_pending_leaves_no_waiter(tmp_path: Path) -> None:
+    async with running(tmp_path) as world:
+        await create_topic(world, "clicks")
+        client = world.connect()
+        push_all(client, [long_poll("clicks"), API_VERSIONS_REQUEST])
+        assert waiters(world, "clicks") == 1
+        assert client.is_read, "the broker must read on, or it does not notice that the client hangs up"
+        client.close()
+        await settle()
+        assert waiters(world, "clicks") == 0
+        assert client.frames() == []
+
+
+@asynchronous
+async def test_a_client_that_sends_much_during_a_long_poll_is_closed_when_idle(tmp_path: Path) -> None:
+    """The broker stops reading from it, so it would not notice the client's end. The long-poll may last 24 days."""
     async with running(tmp_path, {"connections.max.idle.ms": "5000"}) as world:
         await create_topic(world, "clicks")
         client, patient = world.connect(), world.connect()
-        push_all(client, [(fetch_request("clicks", max_wait_ms=2**31 - 1), FETCH_VERSION), API_VERSIONS_REQUEST])
-        push_all(patient, [(fetch_request("clicks", max_wait_ms=2**31 - 1), FETCH_VERSION)])
+        forever = (fetch_request("clicks", max_wait_ms=2**31 - 1), FETCH_VERSION)
+        push_all(client, [forever, produce("clicks", bytes(MAX_READ_AHEAD)), produce("clicks", bytes(MAX_READ_AHEAD))])
+        push_all(patient, [forever, API_VERSIONS_REQUEST])
         assert not client.is_read
         await world.clock.advance(7)
         assert not client.is_open
         assert patient.is_open
         assert waiters(world, "clicks") == 1
+
+
+@asynchronous
+async def test_connections_with_much_to_serve_share_a_round_of_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as world:
+        ticks = itertools.count()
+        # Every look at the clock takes a millisecond, so that one connection alone would be served 20 requests.
+        monkeypatch.setattr(world.clock, "monotonic", lambda: next(ticks) / 1000)
+        clients = [world.connect() for _ in range(40)]
+        for client in clients:
+            push_all(client, [API_VERSIONS_REQUEST] * 50)
+
+        def served() -> int:
+            return sum(len(client.frames()) for client in clients)
+
+        rounds = [served()]
+        while rounds[-1] < 40 * 50:
+            await asyncio.sleep(0)
+            rounds.append(served())
+        largest = max(after - before for before, after in itertools.pairwise(rounds))
+        assert largest <= 3 * len(clients)
 
 
 @asynchronous
@@ -213,7 +253,7 @@ async def test_a_client_that_never_reads_is_served_no_further(tmp_path: Path) ->
 
 @asynchronous
 async def test_many_small_requests_with_large_replies_do_not_pile_up(tmp_path: Path) -> None:
-    """Replies count against the client while they are still to be sent, not only once the network has them."""
+    """Replies count against the client before the network has them, not only afterwards."""
     async with running(tmp_path) as world:
         topic = CreatableTopic(name="wide", num_partitions=500, replication_factor=1)
         await world.call(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 4, CreateTopicsResponse)
@@ -243,7 +283,7 @@ async def test_large_replies_behind_an_append_do_not_pile_up(tmp_path: Path) -> 
 
 
 class SlowMetadata:
-    """Takes longer than a turn for each request, and notes who asked."""
+    """A handler that takes longer than one slice for each request, and records the clients."""
 
     def __init__(self, world: Running, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked_by: list[str | None] = []
@@ -286,7 +326,7 @@ async def test_a_client_that_goes_away_between_its_turns(tmp_path: Path, monkeyp
 
 @asynchronous
 async def test_a_request_is_served_when_the_one_before_is_answered(tmp_path: Path) -> None:
-    """A topic is there for the request that follows its creation on the same connection."""
+    """A request after CreateTopics on the same connection finds the topic."""
     async with running(tmp_path, {"auto.create.topics.enable": "false"}) as world:
         client = world.connect()
         topic = CreatableTopic(name="clicks", num_partitions=1, replication_factor=1)
@@ -371,12 +411,12 @@ async def test_a_refused_connection_is_logged_once(tmp_path: Path, caplog: pytes
         world.connect("192.0.2.1")
         assert world.network.connect("192.0.2.7") is None
     assert [r.getMessage().partition(":")[0] for r in caplog.records if r.levelno >= logging.WARNING] == [
-        "refusing 192.0.2.7"
+        "rejecting 192.0.2.7"
     ]
 
 
 class TestMistakesOfTheBroker:
-    """A handler that fails costs its client the connection, with one log line, and nobody else anything."""
+    """A failing handler closes its client's connection, with one log line. Other clients are not affected."""
 
     @staticmethod
     def failing(broker: Broker, exchange: Exchange, request: MetadataRequest) -> Reply:

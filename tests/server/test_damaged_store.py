@@ -1,4 +1,4 @@
-"""Nodes of the store that no broker can read stop neither failover nor the creation of topics."""
+"""Damaged nodes in the store stop neither failover nor the creation of topics."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from ottla.cli.zookeeper_server import ZooKeeperServer
 from ottla.cluster import znodes
 from ottla.store.interface import Delete, Put
 from tests.cli.conftest import Cli
-from tests.server.zookeeper_cluster import ProcessCluster, eventually, process_cluster
+from tests.server.zookeeper_cluster import ProcessCluster, Writer, eventually, process_cluster
 from tests.store.conftest import new_server
 
 pytestmark = pytest.mark.timeout(180)
@@ -34,6 +34,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ProcessC
 
 def test_brokers_go_on_with_the_last_good_values(cluster: ProcessCluster) -> None:
     cluster.create_topic()
+    with Writer(cluster.bootstrap_servers) as writer:
+        pass  # Both brokers have applied the topic's good node once they have stored and acknowledged records.
     topic = znodes.topic_path("written")
     good = cluster.read(topic)
     damaged = [*FOREIGN, znodes.CONTROLLER_EPOCH, topic, znodes.partition_state_path("written", 0)]
@@ -51,10 +53,11 @@ def test_brokers_go_on_with_the_last_good_values(cluster: ProcessCluster) -> Non
     eventually(lambda: cluster.partition(asked=alive) == (alive, [alive]), "the other broker leads")
     Cli(cluster.brokers[alive].bootstrap_servers).ok("topics", "create", "later")
 
-    # A broker that starts has no last good value: it keeps the log, and follows when the topic's node is mended.
+    # A broker that starts has no last good value. It keeps the log, and follows when the topic's node is repaired.
     cluster.brokers[dead].start()
-    cluster.wait_for_log(dead, "written-0 is kept: nobody can read whether the cluster wants it")
+    cluster.wait_for_log(dead, "keeping written-0: the topic's node in the store is damaged")
     cluster.write(*(Delete(path) for path in FOREIGN), Put(topic, good))
     cluster.wait_until_in_sync()
     for broker_id in cluster.brokers:
-        cluster.wait_for_log(broker_id, f"the node {topic!r} of the store is not damaged any more")
+        cluster.wait_for_log(broker_id, f"the node {topic!r} of the store is repaired")
+    assert set(writer.acknowledged) <= set(cluster.values())

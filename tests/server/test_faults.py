@@ -1,4 +1,4 @@
-"""A broker process and its bad luck: directories, ports, disks, signals, crashes."""
+"""A broker process with faults: directories, ports, disks, signals, crashes."""
 
 import os
 import shutil
@@ -31,13 +31,13 @@ def assert_one_sentence(error_output: str, *expected: str) -> None:
 
 
 class Refusal:
-    """Starts a broker that is expected not to start, in this process, which is quicker."""
+    """Start a broker that must fail to start, in this process, which is faster."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
 
     def __call__(self, data_dir: Path, settings: Mapping[str, str] | None = None, listen: str = "127.0.0.1:0") -> str:
-        """What it said on its standard error output."""
+        """The broker's output on standard error."""
         self._capsys.readouterr()
         assert serve(None, data_dir, listen, settings) == 1
         out, error = self._capsys.readouterr()
@@ -215,7 +215,7 @@ class TestFullDisk:
                 assert self.end_of(client, acknowledged + 1) == acknowledged + 1
 
     def test_a_file_that_may_not_grow(self, tmp_path: Path) -> None:
-        """The same through a limit of the process, where no file system can be mounted."""
+        """The same with a limit of the process, for machines where no file system can be mounted."""
         value = bytes(200_000)
         with broker_process(tmp_path) as broker:
             create_topic(broker.bootstrap_servers, "clicks")
@@ -245,7 +245,7 @@ class TestFullDisk:
                 assert produce(client, "more", batch(b"hello")).error_code == ErrorCode.NONE
 
     def test_a_stop_while_the_disk_is_full(self, tmp_path: Path) -> None:
-        """One sentence, and no mark of a clean stop, so that the next start looks at what is there."""
+        """One sentence, and no clean-shutdown marker, so that the next start checks the logs."""
         with small_disk(tmp_path / "disk", "4m") as disk:
             ballast = disk / "ballast"
             with broker_process(disk) as broker:
@@ -265,7 +265,7 @@ class TestFullDisk:
 
     @staticmethod
     def end_of(client: WireClient, expected: int) -> int:
-        """How many of the records with offsets below `expected` can be read."""
+        """Number of readable records with offsets below `expected`."""
         count = 0
         while count < expected and len(fetch(client, "clicks", count)) > 200_000:
             count += 1
@@ -273,7 +273,7 @@ class TestFullDisk:
 
 
 class TestDataOfApacheKafka:
-    """A directory that Apache Kafka wrote is taken over as it is."""
+    """The broker uses a directory of Apache Kafka unchanged."""
 
     @pytest.fixture
     def java(self) -> list[str]:
@@ -336,7 +336,7 @@ def wait_until_served(bootstrap_servers: str) -> None:
 
 
 def wait_until_led(client: WireClient, topic: str, records: bytes) -> None:
-    """Apache Kafka answers a creation before the topic can be written to."""
+    """Apache Kafka replies to CreateTopics before the topic can be written to."""
     deadline = time.monotonic() + TIMEOUT
     while produce(client, topic, records).error_code != ErrorCode.NONE:
         assert time.monotonic() < deadline, f"{topic} got no leader"

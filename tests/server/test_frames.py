@@ -1,4 +1,4 @@
-"""The frame reader alone: any way to cut a stream into chunks gives the same frames, and claims cost no memory."""
+"""The frame reader: any split of a stream into chunks gives the same frames, and announced sizes take no memory."""
 
 import resource
 import struct
@@ -22,7 +22,7 @@ def stream_of(frames: list[bytes]) -> bytes:
 
 
 def put(reader: FrameReader, data: bytes) -> int:
-    """One receive: as much of the data as the reader's buffer takes."""
+    """One receive: as many bytes as fit into the reader's buffer."""
     room = reader.buffer()
     count = min(len(room), len(data))
     room[:count] = data[:count]
@@ -81,7 +81,7 @@ def test_any_split_gives_the_same_frames(frames: list[bytes], sizes: list[int], 
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(payloads, st.lists(st.integers(0, 3), min_size=1, max_size=20))
 def test_frames_may_be_taken_later_than_they_arrive(frames: list[bytes], appetite: list[int]) -> None:
-    """A connection that waits for an earlier reply leaves frames behind while others use the scratch buffer."""
+    """A connection that waits for an earlier reply keeps its frames while others use the scratch buffer."""
     buffers = new_buffers()
     scratch = buffers.scratch
     reader, stream, found, turn = FrameReader(buffers, LIMIT), stream_of(frames), [], 0
@@ -134,7 +134,8 @@ def test_a_frame_before_a_bad_size_is_still_given_out() -> None:
 
 
 def test_a_claim_costs_no_memory() -> None:
-    """A hundred connections claim a hundred megabytes each and send a little: the little is what is kept."""
+    """A hundred connections announce a hundred megabytes each and send little. The broker stores only what they
+    send."""
     claim = struct.pack(">i", 100 << 20) + bytes(1000)
     buffers = new_buffers()
     before = resident_bytes()
@@ -175,7 +176,7 @@ def test_a_block_is_lent_to_one_connection_at_a_time_and_kept_for_the_next() -> 
 
 
 def test_waiting_frames_are_not_copied_again_and_again() -> None:
-    """A thousand frames that are served one by one must not cost a thousand copies of what is left of them."""
+    """A thousand frames that are served one by one must not cause a thousand copies of the remaining bytes."""
     reader = new_reader(1 << 16)
     put(reader, stream_of([bytes(40)] * 1000))
     first = reader.next_frame()

@@ -1,7 +1,7 @@
-"""Can every reply to a random request be read, and is every damaged batch stored or refused?
+"""Replies to random requests can be decoded, and damaged batches are stored or rejected.
 
-tests/hostile sends many more requests, also damaged ones, and looks at what they do to others. What random requests
-once found is at the end, by name.
+tests/hostile sends many more requests, also damaged ones, and checks other clients. Regressions that random requests
+have found are at the end, by name.
 
 `OTTLA_FUZZ_EXAMPLES=200` makes every test try that many examples of each message.
 """
@@ -96,7 +96,7 @@ PLAUSIBLE: Overrides = (
     ("acks", st.sampled_from([1, -1, 5])),
     ("session_epoch", st.integers(-1, 2)),
 )
-"""Values that get past the first checks."""
+"""Values that pass the first checks."""
 
 WITHIN_LIMITS: Overrides = (
     ("max_wait_ms", short_times),
@@ -106,13 +106,13 @@ WITHIN_LIMITS: Overrides = (
     ("num_partitions", st.integers(-(2**31), 3)),
     ("count", st.integers(-(2**31), 5)),
 )
-"""No reply may be a long time coming, or not due at all."""
+"""Values that let replies come soon. acks=0 is left out, because it gets no reply."""
 
 
 class Mistakes(logging.Handler):
-    """Everything logged as an error: a broker that works has none, whatever it is sent.
+    """All errors in the log. A working broker logs none, whatever requests it gets.
 
-    But for the log, which speaks up when it finds that records stored unopened are damaged.
+    The exception is the log package, which reports damaged records that were stored without being opened.
     """
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ def api_name(api: Api) -> str:
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    """A broker on a socket, that has nothing to complain about in the end."""
+    """A broker on a socket, without errors in its log at the end."""
     with no_mistakes() as mistakes, ottla.embedded(SETTINGS) as broker:
         create_topic(broker.bootstrap_servers, "clicks", partitions=2)
         with WireClient(broker.bootstrap_servers) as client:
@@ -171,7 +171,7 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.mark.parametrize("api", SERVED, ids=api_name)
 def test_every_request_gets_a_reply_that_can_be_read(api: Api, bootstrap: str) -> None:
-    """Whatever can be written down as a request, in every version; kio reads the reply as well."""
+    """Any request that can be encoded, in every version. kio decodes the reply as well."""
     for version in range(api.min_version, api.max_version + 1):
         check_replies(api, version, bootstrap)
 
@@ -195,7 +195,7 @@ def check_replies(api: Api, version: int, bootstrap: str) -> None:
 
 
 Attack = Callable[[bytes], bytes]
-"""Gives bytes to the broker on a connection of their own; what it answered."""
+"""Send bytes to the broker on a new connection, and return the reply."""
 
 TOPICS = {
     "clicks": {},
@@ -204,16 +204,16 @@ TOPICS = {
     "unpacked": {"compression.type": "uncompressed"},
     "stamped": {"message.timestamp.type": "LogAppendTime"},
 }
-"""Topics whose settings make the broker look into records, or leave them alone."""
+"""Topics whose settings make the broker open batches, or not."""
 
 
 @pytest.fixture(scope="module")
 def attack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attack]:
-    """After each attack another client is served, and the broker has made no mistake."""
+    """After each attack another client is served, and the broker has logged no error."""
     with asyncio.Runner() as runner, no_mistakes() as mistakes:
         stack = AsyncExitStack()
         directory = tmp_path_factory.mktemp("fuzz")
-        # Batches are opened at once, so that the reply is there when the event loop has nothing more to do.
+        # Batches are opened at once, so that the reply is there when the event loop is idle.
         world = runner.run(stack.enter_async_context(running(directory, SETTINGS, inspections=ManualThreads())))
         for name, overrides in TOPICS.items():
             runner.run(world.broker.metadata.create_topic(name, partitions=2, overrides=overrides))
@@ -241,7 +241,7 @@ async def attack_and_look(world: Running, data: bytes) -> bytes:
 
 @st.composite
 def damaged(draw: st.DrawFn, data: bytes) -> bytes:
-    """The bytes after one to four accidents: a flip, a cut, something lost, something put in or over."""
+    """The bytes after one to four faults: a bit flip, a cut, or bytes that are removed, inserted or overwritten."""
     out = bytearray(data)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, max(0, len(out) - 1)))
@@ -262,7 +262,7 @@ def damaged(draw: st.DrawFn, data: bytes) -> bytes:
 
 @st.composite
 def damaged_batches(draw: st.DrawFn) -> bytes:
-    """Batches with a right checksum over wrong content: damage in the header, or in what the codec unpacks."""
+    """Batches with a correct checksum and wrong content: damage in the header or in the compressed data."""
     whole = three_records(draw(st.sampled_from(Codec)))
     if draw(st.booleans()):
         return bytes(with_payload(whole, draw(damaged(bytes(whole[HEADER_SIZE:])))))
@@ -289,7 +289,7 @@ REFUSALS = {
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_damaged_records_are_stored_or_refused(topic: str, attack: Attack) -> None:
-    """Nor do those that were stored keep anybody from asking for offsets by time, which looks into them."""
+    """Stored damaged batches do not prevent lookups by timestamp, which open them."""
     questions = [
         ListOffsetsRequest(
             topics=[
@@ -319,7 +319,7 @@ NOT_YET = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVA
 
 
 def commit(client: WireClient, group: str, topic: str, version: int, retention_time_ms: int = -1) -> int:
-    """Commit an offset as a consumer that assigns itself its partitions, as soon as the group has a coordinator."""
+    """Commit an offset like a consumer without group membership, as soon as the group has a coordinator."""
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="")
     wanted = OffsetCommitRequestTopic(name=topic, partitions=[partition])
     request = OffsetCommitRequest(group_id=group, retention_time_ms=retention_time_ms, topics=[wanted])
@@ -331,11 +331,11 @@ def commit(client: WireClient, group: str, topic: str, version: int, retention_t
 
 
 class TestFound:
-    """What random requests have found."""
+    """Regressions that random requests have found."""
 
     @pytest.mark.parametrize("version", [10, 11])
     def test_metadata_by_id_before_its_reply_could_leave_the_name_out(self, version: int, bootstrap: str) -> None:
-        """The reply could not be written, and the client waited for it forever. Kafka refuses the request, too."""
+        """The reply could not be encoded, and the client waited for ever. Kafka rejects the request too."""
         by_id = MetadataRequestTopic(topic_id=TopicId(b"i" * 16), name=None)
         by_name = MetadataRequestTopic(name="clicks")
         with WireClient(bootstrap) as client:
@@ -346,7 +346,8 @@ class TestFound:
         ]
 
     def test_a_batch_that_holds_no_records_inside_does_not_stop_lookups_by_time(self, bootstrap: str) -> None:
-        """Ottla stores compressed records unopened, so that a lookup by time may be the first to open them."""
+        """Ottla stores compressed records without opening them, so a lookup by timestamp may be the first to open
+        them."""
         create_topic(bootstrap, "unopened")
         poison = bytes(with_payload(three_records(Codec.GZIP), b"not gzip"))
         lookup = ListOffsetsPartition(partition_index=0, timestamp=1000)
@@ -359,7 +360,7 @@ class TestFound:
 
     @pytest.mark.parametrize("version", [2, 3, 4])
     def test_an_offset_that_is_kept_for_ever(self, version: int, bootstrap: str) -> None:
-        """The time of its expiry did not fit into a record, after which the partition served no group any more."""
+        """The expiry time did not fit into a record, and then the partition served no group any more."""
         topic = f"kept-{version}"
         create_topic(bootstrap, topic)
         with WireClient(bootstrap) as client, WireClient(bootstrap) as bystander:

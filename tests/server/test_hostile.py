@@ -1,4 +1,4 @@
-"""Clients that send what no client should. The `target` fixture checks after each that nobody else has noticed."""
+"""Clients that send invalid data. After each test, the `target` fixture checks that other clients are not affected."""
 
 import socket
 import struct
@@ -68,7 +68,7 @@ NUMBER_TOO_LARGE = b"\xff\xff\xff\xff\x0f"
 
 
 def not_kafka() -> dict[str, bytes]:
-    """Bytes to which the protocol has no answer but to hang up."""
+    """Bytes for which the protocol has no reply: the broker must close the connection."""
     return {
         "HTTP": HTTP,
         "TLS": TLS_CLIENT_HELLO,
@@ -133,7 +133,7 @@ def test_a_version_out_of_range(key: int, target: Target) -> None:
 
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])
 def test_api_versions_of_a_future_version(version: int, target: Target) -> None:
-    """KIP-511: the answer comes in version 0, with the error and the list, and the connection lives on."""
+    """KIP-511: the reply has version 0, the error and the list, and the connection stays open."""
     with target.connect() as client:
         body = b"\x05ottla\x041.0\0 and what the future brings"
         client.socket.sendall(frame(struct.pack(">hhih", API_VERSIONS.key, version, 7, -1) + b"\0" + body))
@@ -256,7 +256,7 @@ def test_offsets_out_of_range(offset: int, target: Target) -> None:
 
 
 def requests_with(name: str) -> list[tuple[Request, int]]:
-    """Requests whose refusal quotes a name."""
+    """Requests whose error message contains a name."""
     configs = [AlterableConfig(name="retention.ms", value=name)]
     return [
         (DeleteTopicsRequest(topics=[DeleteTopicState(name=name)]), 6),
@@ -281,7 +281,7 @@ def requests_with(name: str) -> list[tuple[Request, int]]:
 
 @pytest.mark.parametrize("name", ["x" * 32767, "\0" * 32767, "é" * 16383], ids=["letters", "zeroes", "accents"])
 def test_refusals_that_quote_the_longest_names(name: str, target: Target) -> None:
-    """What a reply says about a name is no longer than a string of the protocol may be."""
+    """An error message with a name is no longer than a string of the protocol may be."""
     for request, version in requests_with(name):
         with target.connect() as client:
             client.call(request, version, response_of(request))
@@ -371,7 +371,7 @@ REPEATED: list[tuple[Request, int]] = [
 
 @pytest.mark.parametrize("request_, version", REPEATED, ids=lambda value: getattr(type(value), "__name__", ""))
 def test_what_is_asked_many_times_is_answered_once(request_: Request, version: int, target: Target) -> None:
-    """A description is much longer than the name that asks for it: a small request must not get gigabytes."""
+    """A description is much longer than its name, so a small request must not get gigabytes."""
     with target.connect() as client:
         client.send(request_, version)
         assert len(client.receive_frame()) < 10_000
@@ -388,14 +388,14 @@ def test_what_is_asked_many_times_is_answered_once(request_: Request, version: i
 def test_a_group_that_is_named_many_times_is_answered_within_a_bound(
     request_: Request, version: int, target: Target
 ) -> None:
-    """As in Kafka, each time it is named, but with an error once the repetitions alone are large."""
+    """As in Kafka, the reply repeats a name, but with an error if the repetitions become large."""
     with target.connect() as client:
         client.send(request_, version)
         assert len(client.receive_frame()) < 16 << 20
 
 
 def test_more_resources_than_a_request_may_describe(target: Target) -> None:
-    """A group need not exist to have settings, so the number of names is all that can be limited."""
+    """A group need not exist to have settings, so only the number of names can be limited."""
     groups = [DescribeConfigsResource(resource_type=32, resource_name=str(i)) for i in range(10_001)]
     with target.connect() as client:
         reply = client.call(DescribeConfigsRequest(resources=groups), 4, DescribeConfigsResponse)
@@ -404,7 +404,7 @@ def test_more_resources_than_a_request_may_describe(target: Target) -> None:
 
 
 def test_a_connection_that_is_reset(target: Target) -> None:
-    """A client that dies with data on the way: RST instead of FIN."""
+    """A client that dies with data in transit: RST instead of FIN."""
     for _ in range(20):
         client = target.connect()
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

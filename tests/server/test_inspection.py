@@ -1,4 +1,4 @@
-"""Batches that have to be opened before they are appended, on their way through a connection."""
+"""Produce requests whose batches the broker must open before the append."""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -116,7 +116,7 @@ async def test_others_are_served_while_a_batch_is_opened(tmp_path: Path, topic: 
 async def test_batches_are_appended_in_the_order_in_which_they_were_sent(
     tmp_path: Path, acks: int, idempotent: bool
 ) -> None:
-    """Also from the fifth request on, and when the requests arrive while the first batch is being opened."""
+    """Also from the fifth request on, and if requests arrive while the first batch is being opened."""
     async with world(tmp_path) as it:
         sent = [b"%d" % number for number in range(20)]
         for number, value in enumerate(sent):

@@ -1,4 +1,4 @@
-"""A broker that is killed and started again does not wait for its own session."""
+"""A broker that is killed and restarted does not wait for its old session."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.store.conftest import new_server
 pytestmark = pytest.mark.timeout(240)
 
 SESSION_SECONDS = 36.0
-"""More than a start may take."""
+"""Longer than a start may take."""
 
 
 @pytest.fixture(params=["sqlite", "zookeeper"])
@@ -43,4 +43,4 @@ def test_a_killed_leader_is_back_and_leads(cluster: ProcessCluster) -> None:
     cluster.wait_until_equal()
     assert cluster.values() == sorted(writer.acknowledged)
     log = cluster.brokers[killed].log()
-    assert "waiting for the former session" not in log
+    assert "waiting for the previous session" not in log

@@ -1,4 +1,4 @@
-"""A clean stop, a killed process and a machine without power are told apart."""
+"""Distinguishes a clean stop, a killed process and a power loss."""
 
 from ottla.log.layout import CLEAN_SHUTDOWN
 from ottla.server.previous_shutdown import Shutdown, read_previous_shutdown, record_start

@@ -1,4 +1,4 @@
-"""What clients can make a broker process spend: memory, file descriptors, and the time of others."""
+"""The resources that clients can use: memory, file descriptors, and the time of other clients."""
 
 import resource
 import socket
@@ -57,7 +57,7 @@ def eventually(condition: Callable[[], bool]) -> bool:
 
 
 def send_until_refused(client: WireClient, data: bytes) -> None:
-    """Push until the broker stops reading and the kernel's buffers are full, or all is sent."""
+    """Send until the broker stops reading and the kernel's buffers are full, or all is sent."""
     client.socket.settimeout(0.3)
     try:
         client.socket.sendall(data)
@@ -73,7 +73,7 @@ def send_until_refused(client: WireClient, data: bytes) -> None:
     ids=["fetch", "metadata"],
 )
 def test_clients_that_never_read(asked: bytes, process: BrokerProcess) -> None:
-    """Megabytes of requests whose replies nobody takes: gigabytes, if they were kept."""
+    """Megabytes of requests whose replies the client does not read: gigabytes, if the broker stored them."""
     before = process.memory()
     clients = [WireClient(process.bootstrap_servers) for _ in range(5)]
     try:
@@ -123,7 +123,7 @@ def test_ten_thousand_connections_opened_and_dropped(process: BrokerProcess) -> 
 
 
 def test_clients_that_send_one_byte_at_a_time(process: BrokerProcess) -> None:
-    """Slow clients hold up nobody, and get their answer in the end."""
+    """Slow clients do not delay others, and get their reply in the end."""
     clients = [WireClient(process.bootstrap_servers) for _ in range(100)]
     try:
         frames = [client.frame(MetadataRequest(topics=[]), 1) for client in clients]
@@ -139,7 +139,7 @@ def test_clients_that_send_one_byte_at_a_time(process: BrokerProcess) -> None:
 
 
 def test_records_that_expand_to_half_a_gigabyte(process: BrokerProcess) -> None:
-    """A topic that is compacted has its records opened, and no further than they are worth."""
+    """A compacted topic opens batches, but only up to the size limit."""
     compacted = [CreatableTopicConfig(name="cleanup.policy", value="compact")]
     topic = CreatableTopic(name="compacted", num_partitions=1, replication_factor=1, configs=compacted)
     bomb = with_payload(three_records(Codec.ZSTD), compress(Codec.ZSTD, bytes(512 * MEGABYTE)))
@@ -152,7 +152,7 @@ def test_records_that_expand_to_half_a_gigabyte(process: BrokerProcess) -> None:
 
 
 def test_one_client_with_much_to_do_does_not_hold_up_the_others(process: BrokerProcess) -> None:
-    """A client that takes its replies, but asks for a great deal of them, leaves others their turns."""
+    """A client that requests large replies, and reads them, does not starve others."""
     count = 300
     with WireClient(process.bootstrap_servers) as busy:
         busy.socket.sendall(b"".join(busy.frame(MetadataRequest(topics=None), 1) for _ in range(count)))

@@ -10,7 +10,7 @@ ORDER = ["replicas", "fetchers", "groups", "transactions", "controller"]
 
 
 class Part:
-    """A part of a broker that notes when it gets an image."""
+    """A part of a broker that records the images it gets."""
 
     def __init__(self, name: str, calls: list[str], broken: bool) -> None:
         self._name = name
@@ -45,6 +45,6 @@ def test_a_part_that_fails_does_not_keep_the_image_from_the_others(
     assert applied(broken) == ORDER
     # Not the text: tests with Spark in the same process change its form.
     [record] = caplog.records
-    assert "cannot apply the cluster image of revision 7" in record.getMessage()
+    assert "cannot apply revision 7 of the cluster image" in record.getMessage()
     assert record.exc_info is not None
     assert str(record.exc_info[1]) == f"{broken} failed"

@@ -1,4 +1,4 @@
-"""A consumer that takes its time gets what it was promised, whatever happens to the topic meanwhile."""
+"""A slow consumer gets correct data, whatever happens to the topic meanwhile."""
 
 import time
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def whole_topic(offset: int) -> FetchRequest:
 
 
 def ask_for_everything(client: WireClient) -> None:
-    """One request for each batch: far more than the kernel and the broker hold ready for one client."""
+    """One request for each batch: far more than the kernel and the broker buffer for one client."""
     for offset in range(len(RECORDS)):
         client.send(whole_topic(offset), FETCH_VERSION)
 
@@ -79,7 +79,7 @@ def test_the_records_are_deleted(broker: EmbeddedBroker) -> None:
 
 
 def assert_right(reply: FetchResponse, offset: int) -> ErrorCode:
-    """Either an error and nothing else, or the very bytes that were produced at this offset."""
+    """Either only an error, or exactly the bytes that were produced at this offset."""
     data = reply.responses[0].partitions[0]
     records = memoryview(bytes(data.records))  # type: ignore[call-overload]
     if data.error_code:

@@ -1,4 +1,4 @@
-"""A store with settings that no broker may have, as another release or another tool may leave them there."""
+"""A store with invalid settings, as another release or tool may leave them."""
 
 import logging
 from pathlib import Path
@@ -27,7 +27,7 @@ REMOVE = 1
 
 
 async def store(cluster: Brokers, kind: EntityType, name: str, settings: dict[str, str]) -> None:
-    """Write settings past every check."""
+    """Write settings without validation."""
     metadata = cluster.running[cluster.any].broker.metadata
     await metadata._store.commit([Put(znodes.config_path(kind, name), znodes.encode_config(settings))])
     await until(lambda: metadata.image.config(Entity(kind, name)) == settings)

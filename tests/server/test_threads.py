@@ -1,4 +1,4 @@
-"""Slow work of one kind must not occupy the threads that other work, or the session with the store, depends on."""
+"""Slow work of one kind must not occupy the threads of other work or of the store session."""
 
 import os
 import threading
@@ -11,7 +11,7 @@ from tests.server.test_connection import create_topic, produce
 from tests.server.worlds import asynchronous, running, until
 
 SLOW_TOPICS = [f"slow-{number}" for number in range(8)]
-"""More than there are threads for fsync."""
+"""More than the number of sync threads."""
 
 
 class StuckDisk(OsDisk):
@@ -55,7 +55,7 @@ async def test_slow_syncs_cost_neither_the_session_nor_the_leadership(tmp_path: 
             await until(lambda: disk.waiting >= 4)
             for second in range(10):
                 await world.clock.advance(1.0)
-                # The store does one thing after the other, so the session was renewed before this topic is created.
+                # The store works sequentially, so the session was renewed before this topic is created.
                 await create_topic(world, f"created-in-second-{second}")
             assert slow.frames() == []
             for topic in [*SLOW_TOPICS, "clicks"]:

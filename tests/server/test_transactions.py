@@ -1,4 +1,4 @@
-"""Transactional Produce requests on their way through a connection, which has to wait while they are verified."""
+"""Transactional Produce requests on a connection that waits for their verification."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from ottla.wire.api.produce import PartitionProduceData, ProduceRequest, Produce
 from tests.server.worlds import MemoryConnection, Running, asynchronous, running, settle, until
 
 VERSION = 12
-"""The first in which the broker adds partitions to the transaction."""
+"""The first version in which the broker adds partitions to the transaction."""
 
 
 class Producer:
@@ -63,7 +63,7 @@ def stored(world: Running, topic: str) -> bytes:
 
 @asynchronous
 async def test_a_batch_that_waits_for_its_verification_keeps_its_bytes(tmp_path: Path) -> None:
-    """All connections receive into one buffer, and another request arrives before the answer of the coordinator."""
+    """All connections share one receive buffer, and another request arrives before the coordinator's reply."""
     async with running(tmp_path) as world:
         await world.broker.metadata.create_topic("a", partitions=1)
         await world.broker.metadata.create_topic("b", partitions=1)

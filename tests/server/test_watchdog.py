@@ -20,7 +20,7 @@ TIMEOUT = 30.0
 
 
 def place(file: str, source: str) -> dict[str, Any]:
-    """Functions that seem to come from a file of the package."""
+    """Functions whose code seems to be in a file of the package."""
     scope: dict[str, Any] = {"time": time}
     exec(compile(source, os.path.join(PACKAGE, file), "exec"), scope)
     return scope
@@ -104,7 +104,7 @@ def test_many_requests_between_two_beats_are_not_one_long_request(caplog: pytest
 
 
 def test_a_short_sleep_is_not_blamed(caplog: pytest.LogCaptureFixture) -> None:
-    """A machine that gives the broker no processor looks the same from inside."""
+    """From inside the process, a machine without a free CPU looks the same."""
 
     async def scenario(watchdog: Watchdog) -> None:
         watchdog.serving = "Fetch"
@@ -141,7 +141,7 @@ def test_an_idle_loop_is_not_blamed_and_stopping_leaves_no_thread(caplog: pytest
 
 
 def watchdog_threads() -> set[threading.Thread]:
-    """Of every broker in this process: other tests may have one that lives as long as the process."""
+    """The watchdogs of all brokers in this process: other tests may have a broker that lives as long as the process."""
     return {thread for thread in threading.enumerate() if thread.name == "ottla-watchdog"}
 
 
@@ -173,7 +173,7 @@ def test_a_broken_watchdog_leaves_the_broker_alone(caplog: pytest.LogCaptureFixt
     async def scenario(watchdog: Watchdog) -> None:
         watchdog.serving = Broken()
         received(burn, 0.4)
-        await line_of(caplog, "has ended")
+        await line_of(caplog, "has failed")
 
     watch(scenario)
     assert [record.levelno for record in caplog.records if record.name == "ottla.watchdog"] == [logging.ERROR]

@@ -1,4 +1,4 @@
-"""Three brokers on a real ZooKeeper, through what happens to machines: what was acknowledged is never lost."""
+"""Three brokers on a real ZooKeeper with faults: acknowledged records are never lost."""
 
 import asyncio
 import contextlib
@@ -33,12 +33,12 @@ from tests.store.tcp_proxy import TcpProxy
 
 NO_LEADER = -1
 LOST = "the session with the store is lost"
-AGAIN = "this broker is a member of the cluster again"
+AGAIN = "this broker has registered again"
 CONNECTED = "connected to ZooKeeper"
 LAG_SECONDS = 30.0
 """The default of `replica.lag.time.max.ms`."""
 ZOMBIE = b"-1"
-"""What a test writes to a leader that is none any more."""
+"""The value that a test writes to a replaced leader."""
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -59,7 +59,7 @@ def cluster(tmp_path: Path, zookeeper: ZooKeeperServer) -> Iterator[ProcessClust
 
 
 def check(cluster: ProcessCluster, writer: Writer) -> None:
-    """Nothing acknowledged is lost, nothing is there twice or out of order, and all replicas agree."""
+    """No acknowledged record is lost, none is duplicated or out of order, and all replicas agree."""
     assert writer.failures == []
     cluster.wait_until_in_sync()
     cluster.wait_until_equal()
@@ -67,7 +67,7 @@ def check(cluster: ProcessCluster, writer: Writer) -> None:
 
 
 def ask_late(client: WireClient, acks: int) -> "Future[PartitionProduceResponse]":
-    """A request whose answer is read in a thread: nobody knows when it comes."""
+    """A request whose reply is read in a thread, because its time is unknown."""
     client.send(produce_request(TOPIC, batch(ZOMBIE), acks), PRODUCE_VERSION)
     answer: Future[PartitionProduceResponse] = Future()
 
@@ -108,7 +108,7 @@ def test_a_leader_comes_back_with_an_empty_disk(cluster: ProcessCluster) -> None
 
 
 def test_a_broker_with_an_empty_disk_does_not_lead_when_it_is_back_first(cluster: ProcessCluster) -> None:
-    """It is listed as in sync, as all are, and has nothing of what they have."""
+    """The store lists it as in sync, like all others, but it has none of their records."""
     with Writer(cluster.bootstrap_servers) as writer:
         first = cluster.leader()
     for broker in cluster.brokers.values():
@@ -137,8 +137,8 @@ def test_a_leader_that_stops_hands_over_first(cluster: ProcessCluster) -> None:
 
 
 def test_a_leader_that_was_paused_is_none_when_it_goes_on(cluster: ProcessCluster) -> None:
-    """What it finds in its sockets was sent to a leader. It may take it for acks=1, which promises no more than that
-    the leader has it; it cannot commit it."""
+    """The old leader finds requests in its sockets. It may accept them with acks=1, which needs only the leader's log,
+    but it cannot commit them."""
     paused = cluster.leader()
     broker = cluster.brokers[paused]
     with Writer(cluster.bootstrap_servers) as writer, WireClient(broker.bootstrap_servers, timeout=60) as zombie:
@@ -157,7 +157,7 @@ def test_a_leader_that_was_paused_is_none_when_it_goes_on(cluster: ProcessCluste
 
 @pytest.mark.parametrize("broker_id", [pytest.param(1, id="leader"), pytest.param(2, id="follower")])
 def test_a_replica_whose_disk_is_full(broker_id: int, tmp_path: Path, zookeeper: ZooKeeperServer) -> None:
-    """Nobody waits for it as long as for one that is only slow, and it is back when there is room."""
+    """Leaders do not wait for it as long as for a slow follower, and it rejoins when the disk has room."""
     with small_disk(tmp_path / f"broker-{broker_id}", "8m") as disk, process_cluster(tmp_path, zookeeper) as cluster:
         cluster.create_topic()
         others = sorted(set(cluster.brokers) - {broker_id})
@@ -179,7 +179,7 @@ def is_left_to(cluster: ProcessCluster, brokers: list[int]) -> bool:
 
 
 class ProxyThread:
-    """A proxy in an event loop of its own, for tests that wait for processes."""
+    """A proxy with its own event loop, for tests that wait for processes."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -216,7 +216,7 @@ class ProxyThread:
         self._do(lambda: setattr(self._proxy, "accepting", True))
 
     def hold_replies(self) -> None:
-        """From now on ZooKeeper hears what the broker says, and the broker nothing."""
+        """From now on ZooKeeper receives from the broker, but the broker receives nothing."""
         self._do(lambda: self._proxy.replies.clear())
         self._do(lambda: self._proxy.requested.clear())
 
@@ -238,9 +238,10 @@ class ProxyThread:
 
 
 def test_a_leader_that_zookeeper_gave_up(tmp_path: Path, zookeeper: ZooKeeperServer) -> None:
-    """It is cut off from ZooKeeper alone, so it does not know that it leads no more, and clients still reach it.
+    """It is cut off only from ZooKeeper, so it does not know that it no longer leads, and clients still reach it.
 
-    As in Apache Kafka, acks=1 is then worth nothing, while acks=all is not given: the others do not fetch from it.
+    As in Apache Kafka, it then accepts acks=1, and the records may be lost. It does not acknowledge acks=all, because
+    the others do not fetch from it.
     """
     with (
         ProxyThread(zookeeper.address) as proxy,
@@ -268,8 +269,8 @@ def test_a_leader_that_zookeeper_gave_up(tmp_path: Path, zookeeper: ZooKeeperSer
 
 
 def test_a_controller_that_was_replaced_and_does_not_know(tmp_path: Path, zookeeper: ZooKeeperServer) -> None:
-    """It has a session and a place in the cluster, and decides as the controller it was. The others have another one,
-    whose epoch has moved on, so ZooKeeper refuses what it writes; it looks again, and decides on what it sees."""
+    """It has a session and is registered, and still acts as the controller. The others have a new controller with a
+    higher epoch, so ZooKeeper rejects its writes. It then reads the state again and decides with that."""
     with contextlib.ExitStack() as stack:
         proxies = {broker_id: stack.enter_context(ProxyThread(zookeeper.address)) for broker_id in (1, 2, 3)}
         via = {broker_id: proxy.address for broker_id, proxy in proxies.items()}

@@ -1,4 +1,4 @@
-"""What a broker says that cannot get at its ZooKeeper, and how long it waits."""
+"""Errors and timeouts of a broker that cannot reach ZooKeeper."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ from tests.server.broker_process import BrokerProcess, broker_process, command
 from tests.store.conftest import new_server
 
 SESSION_MS = 2000
-WAITING = "waiting for the former session of broker 1 to end"
+WAITING = "waiting for the previous session of broker 1 to expire"
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_the_second_of_two_with_one_id_says_so_and_touches_nothing(tmp_path: Pat
 
 
 def test_a_killed_broker_ends_its_own_session(tmp_path: Path, connect: str) -> None:
-    """Its start would fail here if it had to wait for the session, which is longer than a test waits for a start."""
+    """The start would fail here if it waited for the session, whose timeout is longer than the timeout of a start."""
     long = settings(connect, **{"zookeeper.session.timeout.ms": "36000"})
     with broker_process(tmp_path, long):
         file = tmp_path / SESSION_FILE
@@ -125,7 +125,7 @@ def test_a_broker_that_waits_can_be_stopped(tmp_path: Path) -> None:
     process.terminate()
     out, _ = process.communicate(timeout=30)
     assert process.returncode == 0
-    assert "stopped before it was ready" in out
+    assert "stopped before the broker was ready" in out
 
 
 def test_credentials_that_are_not_the_right_ones(tmp_path: Path, address: str) -> None:
@@ -161,7 +161,7 @@ def test_data_of_a_cluster_that_zookeeper_does_not_know(tmp_path: Path, connect:
     other = f"{address}/{uuid.uuid4().hex}"
     said = complaint(tmp_path, settings(other))
     assert said.startswith(f"{tmp_path} belongs to cluster ")
-    assert said.endswith(f", but ZooKeeper at {other} is empty: it is the wrong one, or its data is lost.")
+    assert said.endswith(f", but ZooKeeper at {other} is empty: it is the wrong store, or its data is lost.")
 
 
 def test_without_kazoo(tmp_path: Path, connect: str) -> None:

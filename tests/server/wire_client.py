@@ -1,4 +1,4 @@
-"""A client that is only a socket, so that a test can say exactly which bytes the broker gets and when."""
+"""A client on a plain socket, so that a test controls exactly which bytes the broker gets and when."""
 
 import socket
 import struct
@@ -31,7 +31,7 @@ FETCH_VERSION = 11
 
 
 class WireClient:
-    """A blocking connection. Requests get correlation ids 0, 1, 2, ...; replies must come back with the same ones."""
+    """A blocking connection. Requests get correlation ids 0, 1, 2, ..., and replies must have the same ids in order."""
 
     def __init__(self, bootstrap_servers: str, timeout: float = TIMEOUT) -> None:
         host, _, port = bootstrap_servers.rpartition(":")
@@ -51,7 +51,7 @@ class WireClient:
         self.socket.close()
 
     def frame(self, request: Request, version: int) -> bytes:
-        """The bytes of the next request, for a test that sends them in its own way."""
+        """The bytes of the next request, for a test that sends them itself."""
         data = encode_request(request, version, self._sent)
         self._sent += 1
         return data
@@ -60,7 +60,7 @@ class WireClient:
         self.socket.sendall(self.frame(request, version))
 
     def receive(self, response: type[R], version: int) -> R:
-        """The next reply, which must be the one to the oldest request that was not answered yet."""
+        """The next reply. It must belong to the oldest pending request."""
         reply = self.receive_frame()
         header = parse_response_header(response.api_key, version, reply)
         assert header.correlation_id == self._answered
@@ -87,7 +87,7 @@ class WireClient:
         return self.receive(response, version)
 
     def is_hung_up_on(self) -> bool:
-        """Wait for the broker to close the connection; False when it sends something instead."""
+        """Wait until the broker closes the connection; False if it sends data instead."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
@@ -108,7 +108,7 @@ def response_of(request: Request) -> type[Response]:
 
 
 def is_served(bootstrap_servers: str) -> bool:
-    """Whether a client that has done nothing wrong gets its answer."""
+    """Whether a correct client gets its reply."""
     with WireClient(bootstrap_servers) as client:
         reply = client.call(ApiVersionsRequest(), 0, ApiVersionsResponse)
     return reply.error_code == ErrorCode.NONE and any(api.api_key == API_VERSIONS.key for api in reply.api_keys)

@@ -1,4 +1,4 @@
-"""A broker inside the test's own event loop, on a network and a clock that do what the test says."""
+"""A broker in the test's own event loop, on a network and a clock that the test controls."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ P = ParamSpec("P")
 
 
 def asynchronous(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
-    """Run an async test function on an event loop of its own."""
+    """Run an async test function on its own event loop."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -52,13 +52,13 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def settle() -> None:
-    """Let the event loop run everything that is ready now, and what that makes ready."""
+    """Run everything that is ready on the event loop, and everything that becomes ready by it."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 class MemoryConnection:
-    """A connection without a socket. The peer takes what is sent at once, unless the test makes it slow."""
+    """A connection without a socket. The peer takes sent data at once, unless the test makes it slow."""
 
     def __init__(self, peer: Address, local: Address) -> None:
         self.local = local
@@ -98,7 +98,7 @@ class MemoryConnection:
             self.receiver.closed()
 
     def push(self, data: bytes) -> None:
-        """Bytes from the peer; those that the broker does not read now wait as they would in the kernel."""
+        """Bytes from the peer. Bytes that the broker does not read now wait, as in the kernel."""
         self._unread += data
         self._deliver()
 
@@ -107,13 +107,13 @@ class MemoryConnection:
         self._requests += 1
 
     def take_all(self) -> None:
-        """The peer reads everything that was sent to it."""
+        """The peer reads all sent data."""
         self._take()
         assert self.receiver is not None
         self.receiver.drained()
 
     def frames(self) -> list[memoryview]:
-        """The replies that have arrived whole."""
+        """The complete replies so far."""
         found, position = [], 0
         while position + 4 <= len(self.taken):
             end = position + 4 + int.from_bytes(self.taken[position : position + 4], signed=True)
@@ -146,7 +146,7 @@ class MemoryConnection:
 
 
 class MemoryNetwork:
-    """Listeners by their ports, and a way to connect to them from any host, under any name of the broker's."""
+    """Listeners by port, and connections to them from any host."""
 
     def __init__(self) -> None:
         self._accept: dict[int, Accept] = {}
@@ -157,7 +157,7 @@ class MemoryNetwork:
         return _MemoryListener(Address(host, port))
 
     def connect(self, host: str = "192.0.2.1", dialled: Address = DIALLED) -> MemoryConnection | None:
-        """None when the broker refuses."""
+        """None if the broker rejects the connection."""
         connection = MemoryConnection(Address(host, next(self._ports)), dialled)
         connection.receiver = self._accept[dialled.port](connection)
         return None if connection.receiver is None else connection
@@ -183,7 +183,7 @@ class _ManualTimer:
 
 
 class ManualClock:
-    """Time passes when the test says so."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self._now = 1000.0
@@ -202,11 +202,11 @@ class ManualClock:
         return timer
 
     def pass_by(self, seconds: float) -> None:
-        """Time that somebody spent working: no timer fires meanwhile."""
+        """Advance the time without firing timers, as if the CPU were busy."""
         self._now += seconds
 
     async def advance(self, seconds: float) -> None:
-        """Fire what is due, in order, and let everybody react in between."""
+        """Fire the due timers in order, and let the event loop react after each."""
         end = self._now + seconds
         while self._timers and self._timers[0][0] <= end:
             self._now, _, timer = heapq.heappop(self._timers)
@@ -218,7 +218,7 @@ class ManualClock:
 
 
 class _ObservedServer(BrokerServer):
-    """Lets a test look at the broker it runs."""
+    """Gives tests access to its broker."""
 
     broker: Broker
 
@@ -240,7 +240,7 @@ class Running(NamedTuple):
         return connection
 
     async def call(self, request: Request, version: int, response: type[R], dialled: Address = DIALLED) -> R:
-        """One request on a connection of its own."""
+        """Send one request on a new connection."""
         connection = self.network.connect(dialled=dialled)
         assert connection is not None
         connection.request(request, version)
@@ -253,7 +253,7 @@ class Running(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def running(directory: Path, settings: Mapping[str, str] | None = None, **world: Any) -> AsyncIterator[Running]:
-    """A broker without sockets, whose time stands still. `world` has other parts of `World`."""
+    """A broker without sockets, on a manual clock. `world` has other parts of `World`."""
     network, clock = MemoryNetwork(), ManualClock()
     config = BrokerConfig(
         {

@@ -26,7 +26,7 @@ TOPIC = "written"
 CHROOT = "/cluster"
 SESSION_SECONDS = 3.0
 DEADLINE = 40.0
-"""Far more than anything takes on an idle machine."""
+"""Much longer than anything takes on an idle machine."""
 
 
 def eventually(condition: Callable[[], object], what: str) -> None:
@@ -42,7 +42,7 @@ class Partition(NamedTuple):
 
 
 class ProcessCluster:
-    """Brokers numbered from 1; each may have an address of its own for ZooKeeper, such as a proxy's."""
+    """Brokers numbered from 1. Each may have its own address of ZooKeeper, such as a proxy's."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class ProcessCluster:
         return self._zookeeper
 
     def write(self, *ops: Op) -> None:
-        """Change the store as a tool does."""
+        """Change the store like a tool."""
 
         async def write() -> None:
             async with self._open_store() as store:
@@ -128,7 +128,7 @@ class ProcessCluster:
         self.wait_until_in_sync(name)
 
     def partition(self, topic: str = TOPIC, asked: int | None = None) -> Partition | None:
-        """As all the brokers, or one of them, see it; None when nobody answers."""
+        """The partition's state as all brokers, or one of them, see it; None if no broker answers."""
         servers = self.bootstrap_servers if asked is None else self.brokers[asked].bootstrap_servers
         admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
         try:
@@ -160,7 +160,7 @@ class ProcessCluster:
 
     @contextlib.contextmanager
     def tree(self) -> Iterator[KazooClient]:
-        """What the brokers have in ZooKeeper."""
+        """The registrations of the brokers in ZooKeeper."""
         client = KazooClient(self.zookeeper.address + CHROOT)
         client.start()
         try:
@@ -170,7 +170,8 @@ class ProcessCluster:
             client.close()
 
     def wait_until_all_sessions_are_over(self) -> None:
-        """When every broker was killed: until then the first to come back takes the others for alive."""
+        """After all brokers were killed, wait until their sessions end. Before that, the first one to return considers
+        the others alive."""
         with self.tree() as tree:
             eventually(lambda: not tree.get_children("/brokers/ids"), "the sessions of all brokers are over")
 
@@ -178,17 +179,17 @@ class ProcessCluster:
         eventually(lambda: text in self.brokers[broker_id].log(), f"broker {broker_id} says {text!r}")
 
     def stored(self, broker_id: int) -> bytes:
-        """The partition on one broker's disk."""
+        """The files of the partition on one broker's disk."""
         return b"".join(
             path.read_bytes() for path in sorted((self.brokers[broker_id].data_dir / f"{TOPIC}-0").glob("*.log"))
         )
 
     def wait_until_equal(self) -> None:
-        """Every replica has the same bytes, which followers reach when nobody writes any more."""
+        """All replicas have the same bytes, after writes have ended and followers have caught up."""
         eventually(lambda: len({self.stored(broker_id) for broker_id in self.brokers}) == 1, "all logs are the same")
 
     def values(self) -> list[int]:
-        """All that a consumer reads."""
+        """All records that a consumer reads."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap_servers,
@@ -211,7 +212,7 @@ class ProcessCluster:
 
 
 class Writer:
-    """Writes 0, 1, 2, ... with acks=all and idempotence, and remembers what was acknowledged and when."""
+    """Writes 0, 1, 2, ... with acks=all and idempotence, and stores which were acknowledged and when."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.acknowledged: list[int] = []
@@ -224,7 +225,7 @@ class Writer:
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
                 "linger.ms": 1,
-                # A broker that is paused keeps its connections; by default a client waits a minute for its answer.
+                # A paused broker keeps its connections. By default a client waits a minute for its reply.
                 "socket.timeout.ms": 3000,
                 "request.timeout.ms": 2000,
                 "log_level": 0,
@@ -244,7 +245,7 @@ class Writer:
 
     @property
     def longest_silence(self) -> float:
-        """Seconds without an acknowledgement, at most, so far."""
+        """The longest time without an acknowledgement so far."""
         return max(self._longest_silence, time.monotonic() - self._last)
 
     def wait_for_more(self, count: int = 20) -> None:
@@ -278,7 +279,7 @@ def process_cluster(
     session_seconds: float = SESSION_SECONDS,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[ProcessCluster]:
-    """Without a ZooKeeper, the brokers share an SQLite file."""
+    """Without ZooKeeper, the brokers share an SQLite file."""
     cluster = ProcessCluster(directory, zookeeper, brokers, via or {}, session_seconds, settings or {})
     try:
         cluster.start()

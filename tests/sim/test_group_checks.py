@@ -32,7 +32,7 @@ def test_a_partition_has_two_owners_in_a_generation() -> None:
     facts = GroupFacts([])
     facts.sit_down(seat(1, "a", began=1), 2)
     facts.sit_down(seat(1, "b", began=1), 2)
-    assert "belongs to a and to b" in facts.violations[0]
+    assert "has two owners, a and b" in facts.violations[0]
 
 
 def test_generations_begin_again() -> None:
@@ -43,7 +43,7 @@ def test_generations_begin_again() -> None:
     facts.sit_down(seat(2, "c", began=3, is_certain=False), 4)
     assert len(facts.violations) == 1, "partition 0 has two owners, nothing else"
     facts.sit_down(Seat(2, "d", (), 3, is_certain=True), 4)
-    assert "after there was 3" in facts.violations[1]
+    assert "after generation 3" in facts.violations[1]
 
 
 def test_an_offset_goes_back() -> None:
@@ -58,5 +58,5 @@ def test_an_offset_goes_back() -> None:
 def test_the_end_is_not_reached_or_something_is_left_out() -> None:
     facts = GroupFacts([])
     facts.do([Work(PARTITION, {1: b""})])
-    assert "stands at 1 of 2" in next(check_group(facts, {0: 1}, {PARTITION: 2}))
-    assert "the first at 0" in next(check_worked(facts, {PARTITION: 2}))
+    assert "is at offset 1 of 2" in next(check_group(facts, {0: 1}, {PARTITION: 2}))
+    assert "the first at offset 0" in next(check_worked(facts, {PARTITION: 2}))

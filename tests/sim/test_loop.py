@@ -1,6 +1,10 @@
 """Virtual time: in order, and only for processes that live."""
 
 import asyncio
+import contextlib
+import gc
+import sys
+from typing import Any
 
 import pytest
 
@@ -64,3 +68,35 @@ def test_clocks_differ() -> None:
     scheduler.run_until(lambda: bool(fired), 5.0)
     assert fired == [pytest.approx(1.0)]
     assert clock.time_ms() - ProcessClock(right).time_ms() == 1500
+
+
+def test_the_collector_finds_nothing_to_finish_after_a_burial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if a process awaits in its cleanup, and fails there because its disk is gone."""
+    gc.collect()
+    unraisable: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    scheduler = Scheduler()
+    loop = process(scheduler)
+    cleaned: list[str] = []
+
+    def fail() -> None:
+        cleaned.append("disk")
+        raise OSError("the disk is gone")
+
+    async def wait() -> None:
+        cleaned.append("network")
+        await loop.create_future()
+
+    async def serve() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            stack.callback(fail)
+            stack.push_async_callback(wait)
+            stack.push_async_callback(wait)
+            await asyncio.sleep(3600.0)
+
+    loop.create_task(serve())
+    scheduler.run_until(lambda: False, 1.0)
+    loop.bury()
+    assert cleaned == ["network", "network", "disk"]
+    gc.collect()
+    assert [it.exc_value for it in unraisable] == []

@@ -43,24 +43,24 @@ def test_half_of_a_transaction_counts() -> None:
 
 
 def test_what_was_committed_is_not_there() -> None:
-    assert "is not there" in next(check_transactions([transaction(Fate.COMMITTED)], NONE))
+    assert "is missing" in next(check_transactions([transaction(Fate.COMMITTED)], NONE))
 
 
 def test_what_nobody_wanted_committed_is_there() -> None:
-    assert "nobody asked" in next(check_transactions([transaction(Fate.NOTHING)], BOTH))
+    assert "was not requested" in next(check_transactions([transaction(Fate.NOTHING)], BOTH))
 
 
 def test_a_record_is_copied_twice_or_not_at_all_or_was_never_there() -> None:
     twice = committed([b"member0/1/0/0", b"member1/9/0/0"], [b"member0/1/0/1"])
     assert "at 0 has 2 copies" in next(check_copies(twice, {SOURCE: 2}))
     assert "at 2 has 0 copies" in next(check_copies(BOTH, {SOURCE: 3}))
-    assert "which has none" in next(check_copies(BOTH, {SOURCE: 1}))
+    assert "which has no such record" in next(check_copies(BOTH, {SOURCE: 1}))
 
 
 def test_a_reader_sees_too_much_or_too_little() -> None:
     assert not list(check_reader({0: b"a"}, {0: b"a"}, COPIES[0]))
-    assert "saw b'a', committed is None" in next(check_reader({0: b"a"}, {}, COPIES[0]))
-    assert "saw None, committed is b'a'" in next(check_reader({}, {0: b"a"}, COPIES[0]))
+    assert "saw b'a', committed was None" in next(check_reader({0: b"a"}, {}, COPIES[0]))
+    assert "saw None, committed was b'a'" in next(check_reader({}, {0: b"a"}, COPIES[0]))
 
 
 def test_markers_decide_what_counts() -> None:

@@ -175,7 +175,7 @@ def test_offsets_that_fall_from_one_slice_to_the_next_are_refused(monkeypatch: p
     monkeypatch.setattr(columns, "SLICE_ROWS", 1)
     log = log_of([[NewRecord(None, b"v")]] * 2, [Codec.NONE])
     payloads, _ = read_stretch(log, 0, END)
-    with pytest.raises(InvalidBatch, match="offsets do not rise"):
+    with pytest.raises(InvalidBatch, match="offsets are not ascending"):
         list(ColumnDecoder(PARTITION).decode(payloads[::-1], 0, END))
 
 

@@ -118,7 +118,7 @@ def test_retention_overtakes_a_slow_query(spark: "SparkSession", bootstrap: str,
     gate.open()
     before, lost = range(2 * BATCH_ROWS), range(2 * BATCH_ROWS, 2 * BATCH_ROWS + 50)
     if fail == "true":
-        complaint = f"{source}-1 does not have the offsets from {lost.start} on any more .* set failOnDataLoss to false"
+        complaint = f"{source}-1 no longer has the offsets from {lost.start} on .* set failOnDataLoss to false"
         with pytest.raises(Exception, match=complaint):
             query.awaitTermination(PATIENCE)
         written = {number // 2 for number in numbers(bootstrap, sink) if number % 2}
@@ -161,7 +161,7 @@ def test_foreach_batch_is_exactly_once_by_name(spark: "SparkSession", bootstrap:
 def test_a_stream_that_makes_no_sense_says_so(spark: "SparkSession", bootstrap: str, tmp_path: Path) -> None:
     topic = topics.make_topic(bootstrap)
     for options, complaint in (
-        ({"endingOffsets": "latest"}, "OptionError: endingOffsets is for batch queries; a stream has no end"),
+        ({"endingOffsets": "latest"}, "OptionError: endingOffsets is only for batch queries; a stream has no end"),
         ({"maxOffsetPerTrigger": "5"}, "(?i)has no option 'maxOffsetPerTrigger'"),
         ({"subscribe": "no-such-topic"}, "topic no-such-topic does not exist"),
     ):

@@ -145,7 +145,7 @@ def test_selections(tmp_path: Path) -> None:
     assert found(Selection(pattern="[ab]")) == ["a-0", "a-1", "b-0"]
     assert found(Selection(assigned=(TopicPartition("a", 1),))) == ["a-1"]
     for unknown in (Selection(topics=("c",)), Selection(assigned=(TopicPartition("a", 2),))):
-        with pytest.raises(NotADataDirectory, match="does not have"):
+        with pytest.raises(NotADataDirectory, match="does not contain"):
             found(unknown)
 
 

@@ -102,7 +102,7 @@ def test_a_sink_that_makes_no_sense_is_refused(spark: "SparkSession", bootstrap:
         ("id value", {"topic": "t"}, "value must be string or binary"),
         ("cast(id as string) value, id partition", {"topic": "t"}, "partition must be integer"),
         ("cast(id as string) value", {"topic": "t", "delivery": "never"}, "at-least-once or exactly-once"),
-        ("cast(id as string) value", {"topic": "t", "queryId": "q"}, "queryId and batchId go together"),
+        ("cast(id as string) value", {"topic": "t", "queryId": "q"}, "queryId and batchId must be set together"),
     ):
         writer: Any = frame.selectExpr(*columns.split(", ")).write.format("ottla")
         writer = writer.option("kafka.bootstrap.servers", bootstrap).options(**options)
@@ -113,7 +113,7 @@ def test_a_sink_that_makes_no_sense_is_refused(spark: "SparkSession", bootstrap:
 def test_topics_are_only_appended_to(spark: "SparkSession", bootstrap: str) -> None:
     topic = topics.make_topic(bootstrap)
     for mode, complaint in (
-        ("overwrite", "topics are only appended to: use the mode append"),
+        ("overwrite", "topics can only be appended to: use the mode append"),
         ("error", "UNSUPPORTED_DATA_SOURCE_SAVE_MODE"),
         ("ignore", "UNSUPPORTED_DATA_SOURCE_SAVE_MODE"),
     ):

@@ -115,7 +115,7 @@ def test_a_partition_that_is_gone_is_a_loss(bootstrap: str) -> None:
     topic = topics.make_topic(bootstrap)
     fill(bootstrap, topic, 4)
     start = at(topic, 0, 7)
-    with stream_of(bootstrap, topic) as stream, pytest.raises(DataLoss, match=f"{topic}-1 are gone"):
+    with stream_of(bootstrap, topic) as stream, pytest.raises(DataLoss, match=f"{topic}-1 no longer exist"):
         stream.plan(start, stream.next_offsets(start, None, None))
     with stream_of(bootstrap, topic, failOnDataLoss="false") as stream:
         plan = stream.plan(start, stream.next_offsets(start, None, None))
@@ -160,7 +160,7 @@ def test_a_group_with_members_is_not_for_a_query(bootstrap: str) -> None:
     member.subscribe([topic])
     try:
         eventually(lambda: member.poll(0.1) is None and member.assignment())
-        complaint = f"groupId {group} has consumers of its own"
+        complaint = f"groupId {group} has members"
         with stream_of(bootstrap, topic, groupId=group) as stream, pytest.raises(OptionError, match=complaint):
             stream.finished(at(topic, 3))
     finally:

@@ -77,13 +77,13 @@ def test_the_option_wins_over_the_column(bootstrap: str) -> None:
 
 def test_a_row_without_a_topic_is_refused(bootstrap: str) -> None:
     rows = table(["a"], topic=pa.array([None], pa.string()))
-    with pytest.raises(WriteFailed, match="null as its topic"):
+    with pytest.raises(WriteFailed, match="null topic"):
         write_at_least_once(iter([rows]), sink(bootstrap))
 
 
 def test_a_row_that_is_too_large_fails_the_task(bootstrap: str) -> None:
     topic = topics.make_topic(bootstrap)
-    with pytest.raises(WriteFailed, match="refused"):
+    with pytest.raises(WriteFailed, match="rejected"):
         write_at_least_once(iter([table([b"x" * 2_000_000])]), sink(bootstrap, topic=topic))
 
 
@@ -148,7 +148,7 @@ def test_a_task_that_died_in_its_transaction_is_fenced(bootstrap: str) -> None:
         replaced.append(write_exactly_once(iter([table(["a"])]), options, marker))
         yield table(["b"])
 
-    with pytest.raises(WriteFailed, match=r"failed|not written|refused"):
+    with pytest.raises(WriteFailed, match=r"failed|not written|rejected"):
         write_exactly_once(slow(), options, marker)
     assert replaced == [1]
     assert values(bootstrap, topic) == [b"a"]

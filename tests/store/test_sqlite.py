@@ -357,7 +357,7 @@ def test_a_database_of_somebody_else(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE theirs (x)")
         connection.commit()
-    assert failure_to_start(path) == f"The file {path} is a database, but not a store of Ottla."
+    assert failure_to_start(path) == f"The file {path} is a database, but not an Ottla store."
 
 
 def test_a_newer_format(tmp_path: Path) -> None:

@@ -555,7 +555,7 @@ def test_nobody_there() -> None:
 def test_a_bad_address(address: str) -> None:
     async def scenario() -> None:
         store = ZooKeeperStore(address, ManualClock(), Threads(1))
-        with pytest.raises(StoreError, match="is not an address of ZooKeeper"):
+        with pytest.raises(StoreError, match="is not a ZooKeeper address"):
             await store.start()
 
     asyncio.run(scenario())

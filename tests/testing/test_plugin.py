@@ -1,4 +1,4 @@
-"""The fixtures as another project gets them: pytest runs in a process of its own, on tests written here."""
+"""The fixtures in another project: pytest runs in its own process, on tests that are written here."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import pytest
 
 MODULES_OF_THE_PLUGIN = ["ottla", "ottla.testing", "ottla.testing.plugin"]
 LEAN = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:timeout")
-"""Without what the tests in here do not need, because each of them starts a process."""
+"""Disables plugins that these tests do not need, because each test starts a process."""
 
 
 def test_fixtures_in_a_fresh_project(pytester: pytest.Pytester) -> None:
@@ -147,7 +147,7 @@ def test_who_does_not_ask_for_a_broker_does_not_pay_for_one(pytester: pytest.Pyt
     )
     result = pytester.runpytest_subprocess(*LEAN)
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*ottla_settings wants key=value, not 'num.partitions'*"])
+    result.stdout.fnmatch_lines(["*ottla_settings needs key=value, not 'num.partitions'*"])
 
 
 def test_the_plugin_imports_nothing_but_pytest() -> None:

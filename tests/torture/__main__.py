@@ -1,4 +1,4 @@
-"""`python -m tests.torture`: torture with progress and a verdict. `make torture MINUTES=5 SEED=7` is the same."""
+"""`python -m tests.torture`: runs torture with progress and a verdict. `make torture MINUTES=5 SEED=7` is the same."""
 
 import argparse
 import os

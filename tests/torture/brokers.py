@@ -1,4 +1,4 @@
-"""The broker under torture: Ottla, or Apache Kafka to see that what is asked of Ottla holds there too."""
+"""The broker under torture: Ottla, or Apache Kafka to validate the test itself."""
 
 import subprocess
 from pathlib import Path
@@ -16,15 +16,15 @@ SETTINGS = {
     "log.cleaner.backoff.ms": "500",
     "log.cleaner.min.cleanable.ratio": "0.01",
 }
-"""Members that are gone and transactions that are too old are noticed quickly. Transactions run over the ends of
-segments, and what the coordinators write is compacted while they write more."""
+"""Short timeouts for members and transactions. Small segments, so that transactions span segments, and the
+coordinators' topics are compacted during the run."""
 
 _KAFKA_SETTINGS = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "300"}
-"""A node that was killed is let in again when its own session of before has ended."""
+"""A killed node can register again only after its old session has ended."""
 
 
 class KafkaProcess(BrokerProcess):
-    """A single node from its jars, that is broker and controller."""
+    """A single Kafka node from its jars, which is broker and controller."""
 
     def __init__(self, data_dir: Path) -> None:
         super().__init__(data_dir, {**SETTINGS, **_KAFKA_SETTINGS})
@@ -38,11 +38,11 @@ class KafkaProcess(BrokerProcess):
         return [*kafka.java(["-Xmx512M", *kafka.PERFORMANCE_FLAGS]), "kafka.Kafka", str(self._properties)]
 
     def _said_ready(self, _: int) -> bool:
-        """What it logs depends on how logging is set up; it answers when it is ready."""
+        """The log output depends on the logging setup, so readiness is checked with a request."""
         return wire.answers(self.bootstrap_servers)
 
     def stop(self) -> None:
-        """SIGTERM ends a JVM with 143, however well it went."""
+        """After SIGTERM a JVM always exits with 143."""
         assert self._process is not None, "the broker is not running"
         self._process.terminate()
         self._process.wait(STOP_TIMEOUT)

@@ -1,7 +1,7 @@
-"""One copier, a process of its own: consume, produce and commit the offsets in one transaction, until it is killed.
+"""One copier process: consumes, produces and commits the offsets in one transaction, until it is killed.
 
-It takes its settings as JSON and knows nothing of the faults it will meet. What it cannot recover from ends it; whoever
-started it starts it again. Every line it prints says what became of one transaction.
+Its settings are JSON. It does not know of the faults. A fatal error ends the process, and its parent restarts it. It
+prints the outcome of each transaction on one line.
 """
 
 import json
@@ -43,14 +43,14 @@ class Settings:
     abort_share: float = 0.1
     largest_transaction: int = 40
     offsets_outside: bool = False
-    """The mistake exactly-once exists to prevent: offsets are committed beside the transaction, not in it."""
+    """The mistake that exactly-once must prevent: offsets are committed outside of the transaction."""
 
     def command(self) -> list[str]:
         return [sys.executable, str(Path(__file__)), json.dumps(asdict(self))]
 
 
 class Copier:
-    """`_next` holds, by partition, the offset after the last record of the open transaction; empty: none is open."""
+    """`_next` has the offset after the last record of the open transaction, by partition. Empty if none is open."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -148,7 +148,7 @@ class Copier:
         _until_done(self._producer.commit_transaction)
 
     def _abort(self, why: str) -> None:
-        """The records were consumed and will not be in the output: they are read again from what is committed."""
+        """The records were consumed and will not be in the output. They are read again from the committed offsets."""
         _until_done(self._producer.abort_transaction)
         say(f"abort of {self._count}: {why}")
         self._forget()
@@ -158,7 +158,7 @@ class Copier:
         self._next, self._count = {}, 0
 
     def _abort_perhaps(self, why: str) -> None:
-        """With its records in the log already, where read_committed has to leave them out."""
+        """Its records are already in the log, and `read_committed` consumers must skip them."""
         if self._chance.random() < self._settings.abort_share / 2:
             self._producer.flush(_CALL_TIMEOUT)
             raise AbortError(why)
@@ -190,7 +190,7 @@ class Copier:
         say(f"assigned {sorted(it.partition for it in partitions)}")
 
     def _revoked(self, _: Any, partitions: list[Any]) -> None:
-        """Called before the generation changes: the last moment to commit what was consumed in it."""
+        """Called before the generation changes: the last chance to commit the records of this generation."""
         self._settle()
         say(f"revoked {sorted(it.partition for it in partitions)}")
 
@@ -201,11 +201,11 @@ class Copier:
 
 
 class AbortError(Exception):
-    """The transaction is not to be committed."""
+    """The transaction must not be committed."""
 
 
 def _is_error(message: Any) -> bool:
-    """Errors of a consumer are told and mended by the client itself, unless they are fatal."""
+    """The client reports and handles errors of a consumer itself, unless they are fatal."""
     error = message.error()
     if error is not None and (error.fatal() or error.code() == KafkaError._AUTO_OFFSET_RESET):
         raise KafkaException(error)
@@ -213,7 +213,7 @@ def _is_error(message: Any) -> bool:
 
 
 def _until_done(call: Any) -> None:
-    """A call that ran into its timeout continues where it was when it is made again."""
+    """A call that timed out continues when it is repeated."""
     while True:
         try:
             call(_CALL_TIMEOUT)

@@ -1,4 +1,4 @@
-"""The processes that copy: each holds a slot, in which one life follows the other."""
+"""The copier processes. Each slot runs one process after the other."""
 
 import contextlib
 import signal
@@ -9,11 +9,11 @@ from pathlib import Path
 _STOP_TIMEOUT = 10.0
 
 Command = Callable[["Slot"], list[str]]
-"""What to run, with the transactional id the slot has now."""
+"""The command with the slot's current transactional id."""
 
 
 class Slot:
-    """A transactional id and the process that holds it now. What it prints, over all lives, is in one file."""
+    """A transactional id and its current process. The output of all its processes is in one file."""
 
     def __init__(self, number: int, name: str, command: Command, log: Path) -> None:
         self.number = number
@@ -36,7 +36,7 @@ class Slot:
         self.lives += 1
 
     def start_twin(self) -> None:
-        """A successor under the same id. The one that runs now is not told."""
+        """Start a successor with the same id, without stopping the current process."""
         if self._process is not None:
             self._twins.append(self._process)
         self.start()
@@ -48,18 +48,18 @@ class Slot:
         return self._process is not None and self._process.poll() is None
 
     def ended(self) -> bool:
-        """Whether it ended by itself."""
+        """Whether the process has ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
     def kill(self) -> None:
-        """SIGKILL, twins included; one that is stopped dies of it too."""
+        """SIGKILL for the process and its twins, also if they are stopped."""
         for process in [*self._twins, *([self._process] if self._process else [])]:
             process.kill()
             process.wait()
         self._twins, self._process = [], None
 
     def leave(self) -> None:
-        """SIGTERM, and no mercy for one that does not listen."""
+        """SIGTERM, then SIGKILL if the process does not end."""
         self.terminate()
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):

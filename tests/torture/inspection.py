@@ -1,4 +1,4 @@
-"""What the broker says of a run that is over: is a transaction left open, does Kafka's own tool read the log."""
+"""Checks of the broker after a run: no open transaction, and Kafka's tool reads the log."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ _SHOWN = 5
 
 
 def open_transactions(bootstrap: str, prefix: str) -> list[str]:
-    """Of the transactional ids that begin so, those with a transaction that has not ended."""
+    """The transactional ids with this prefix that have an open transaction."""
     admin: Any = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         listings = [it for each in admin.list_transactions().values() for it in each]
@@ -33,7 +33,7 @@ def open_transactions(bootstrap: str, prefix: str) -> list[str]:
 
 
 def unstable_partitions(bootstrap: str, topics: Iterable[str]) -> list[str]:
-    """The partitions whose last stable offset stands below the high watermark."""
+    """The partitions whose last stable offset is below the high watermark."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     known = admin.list_topics(timeout=_TIMEOUT).topics
     places = [TopicPartition(topic, partition) for topic in topics for partition in known[topic].partitions]
@@ -52,7 +52,7 @@ def _ends(admin: Any, places: list[Any], level: Any) -> dict[Any, int]:
 
 
 def dump_log(data_dir: Path, topics: Iterable[str]) -> list[str]:
-    """What Kafka's dump-log has to say against the files of these topics, while no broker has them open."""
+    """The errors of Kafka's dump-log for the files of these topics, while no broker has them open."""
     findings = []
     for topic in topics:
         files = [it for it in sorted(data_dir.glob(f"**/{topic}-[0-9]*/*")) if it.name[:20].isdecimal()]

@@ -1,4 +1,4 @@
-"""What readers see of a topic, from its first record to its end. Two clients: each drops aborted records by itself."""
+"""Reads a topic from its first record to its end, with two clients. Each skips aborted records by itself."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ _TIMEOUT = 60.0
 
 
 def read(bootstrap: str, topic: str, partitions: int, *, committed: bool) -> dict[int, list[Record]]:
-    """With librdkafka, which says when it has come to the end: for read_committed, the last stable offset."""
+    """With librdkafka, which reports the end of a partition: for read_committed, the last stable offset."""
     client = Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -1,4 +1,4 @@
-"""One run: copiers between two topics, faults on schedule, and in the end the question whether the copy is exact."""
+"""One run: copiers between two topics, scheduled faults, and a check at the end that the copy is exact."""
 
 import os
 import time
@@ -26,13 +26,13 @@ class Outcome:
     produced: int = 0
     committed: int = 0
     uncommitted: int = 0
-    """Records a reader sees who does not wait for the end of a transaction."""
+    """The records that a `read_uncommitted` consumer gets."""
     faults: Counter[Kind] = field(default_factory=Counter)
     transactions: Counter[str] = field(default_factory=Counter)
 
 
 class Run:
-    """`broker` is None where somebody else runs it; then it is not killed and its files are not looked at."""
+    """`broker` is None if it runs elsewhere. Then it is not killed, and its files are not checked."""
 
     def __init__(self, plan: Plan, bootstrap: str, broker: BrokerProcess | None, directory: Path, say: Say) -> None:
         self._plan = plan
@@ -70,7 +70,7 @@ class Run:
         self._torment.commit_the_beginning()
 
     def _abandon_a_transaction(self) -> None:
-        """A producer that begins, writes and is never heard of again: the broker has to end it by its timeout."""
+        """A producer that begins, writes and disappears: the broker must end its transaction at the timeout."""
         producer = Producer(
             {
                 "bootstrap.servers": self._names.bootstrap,

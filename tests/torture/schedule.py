@@ -1,4 +1,4 @@
-"""What goes wrong and when, drawn from a seed: the same seed gives the same schedule again."""
+"""The faults and their times, drawn from a seed. The same seed gives the same schedule."""
 
 import random
 from dataclasses import dataclass
@@ -9,37 +9,38 @@ from tests.torture.plan import Plan
 
 class Kind(StrEnum):
     KILL = "kill"
-    """SIGKILL; it comes back with its transactional id, which ends what it left open."""
+    """SIGKILL. The copier returns with its transactional id, which ends its open transaction."""
     REPLACE = "replace"
-    """SIGKILL; a successor with an id of its own comes, so only the timeout ends what was left open."""
+    """SIGKILL. The successor has another id, so only the timeout ends the open transaction."""
     TWIN = "twin"
-    """A second process with the same transactional id, while the first runs on: the first is fenced."""
+    """A second process with the same transactional id, while the first one runs: the first is fenced."""
     PAUSE = "pause"
-    """SIGSTOP for longer than a session: its partitions are given away, and then it wakes up in a transaction."""
+    """SIGSTOP for longer than a session: its partitions are reassigned, and then it continues in a transaction."""
     LEAVE = "leave"
-    """SIGTERM: it commits, says goodbye to the group, and comes back."""
+    """SIGTERM: it commits, leaves the group, and returns."""
     BROKER = "broker"
-    """SIGKILL for the broker, which is started again."""
+    """SIGKILL for the broker, which is restarted."""
 
 
 _WEIGHTS = {Kind.KILL: 40, Kind.REPLACE: 20, Kind.TWIN: 12, Kind.PAUSE: 12, Kind.LEAVE: 10, Kind.BROKER: 6}
 _KAFKA_SHARE = 0.2
-"""Kafka's own copier has a session of ten seconds built in, for which the whole group waits when it is killed."""
+"""Kafka's copier has a fixed session timeout of ten seconds. The whole group waits for it after a kill."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     at: float
-    """Seconds since the copiers were started."""
+    """Seconds since the start of the copiers."""
     kind: Kind
     slot: int
-    """Whom it meets; a fault of the broker meets nobody in particular."""
+    """The affected copier. None for a fault of the broker."""
     seconds: float
-    """Until it is over: the process runs again, or continues."""
+    """The seconds until the process runs again or continues."""
 
 
 def draw(plan: Plan, *, broker: bool) -> list[Fault]:
-    """Faults in the order of time. Each kind comes once before any comes again, so that a short run meets them all."""
+    """Faults in the order of time. Each kind occurs once before any kind occurs again, so that a short run has all
+    kinds."""
     chance = random.Random(plan.seed)
     kinds = [kind for kind in Kind if broker or kind is not Kind.BROKER]
     weights = [_WEIGHTS[kind] for kind in kinds]

@@ -1,4 +1,4 @@
-"""The input, produced while it is being copied."""
+"""Produces the input while it is copied."""
 
 import random
 import threading
@@ -15,7 +15,7 @@ _FLUSH_TIMEOUT = 60.0
 
 
 class Source:
-    """An idempotent producer in a thread, at a steady rate. It knows what it sent, in the order of each partition."""
+    """An idempotent producer in a thread, at a steady rate. It records its values in the order of each partition."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, rate: int, seed: int, padding: int) -> None:
         self._topic = topic
@@ -48,7 +48,7 @@ class Source:
         self._thread.join()
 
     def finish(self) -> list[str]:
-        """Returns what could not be written, which nothing that happens to the broker excuses."""
+        """Returns the errors of records that could not be written. No fault of the broker excuses them."""
         self.stop()
         left = self._producer.flush(_FLUSH_TIMEOUT)
         return [*self._failures, *([f"{left} records of the input were never acknowledged"] if left else [])]
@@ -61,7 +61,7 @@ class Source:
             self._producer.poll(0)
 
     def _send(self, partition: int) -> None:
-        """Offsets are what they have to be when nothing is lost and nothing comes twice."""
+        """Checks that offsets are contiguous: nothing is lost or duplicated."""
         offset = len(self.sent[partition])
         key = b"key-%d-%d" % (partition, self._chance.randrange(_KEYS))
         record = Record(offset, key, b"%d/%d%b" % (partition, offset, self._padding))

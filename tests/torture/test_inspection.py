@@ -1,4 +1,4 @@
-"""What is left behind by a transaction is seen, and that there is nothing left, too."""
+"""The inspection finds an open transaction, and reports none if there is none."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ def begin(bootstrap: str, name: str) -> Producer:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> BrokerProcess:
-    """Stopped when the test has read its files, or killed."""
+    """A broker that is stopped when the test has read its files, or killed."""
     return ottla(tmp_path)
 
 

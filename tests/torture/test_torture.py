@@ -37,7 +37,7 @@ def test_copiers_that_are_killed_copy_every_record_exactly_once(broker: BrokerPr
 
 
 def test_offsets_beside_the_transaction_are_found_out(broker: BrokerProcess, tmp_path: Path) -> None:
-    """The same run has to fail when the copiers make the mistake that transactions are there to prevent."""
+    """The same run must fail if the copiers make the mistake that transactions prevent."""
     plan = replace(QUICK, seed=21, seconds=2, copiers=1, partitions=2, abort_share=0.5, offsets_outside=True)
     findings = Run(plan, broker.bootstrap_servers, None, tmp_path, print).run().findings
     assert findings

@@ -1,4 +1,4 @@
-"""The verdict has to be able to fail: every way in which a copy can be wrong is found and named."""
+"""The verdict finds and names every kind of wrong copy."""
 
 import pytest
 
@@ -8,7 +8,7 @@ SOURCE = {0: [Record(n, b"k%d" % (n % 3), b"0/%d" % n) for n in range(6)], 1: [R
 
 
 def copy_of(values: list[int]) -> Partitions:
-    """Partition 0 as a copy has it: with gaps in the offsets where markers are."""
+    """Partition 0 of a copy, with gaps in the offsets at markers."""
     return {0: [Record(2 * at, SOURCE[0][n].key, SOURCE[0][n].value) for at, n in enumerate(values)], 1: SOURCE[1]}
 
 

@@ -1,4 +1,4 @@
-"""The copiers at work, and what goes wrong meanwhile: processes are started, killed and started again on schedule."""
+"""Runs the copiers and injects the faults: starts, kills and restarts processes on schedule."""
 
 import functools
 import heapq
@@ -25,13 +25,13 @@ _RESTART_AFTER = 0.3
 _PROGRESS_EVERY = 5.0
 
 _END = re.compile(r"[\d.]+ (?P<how>commit|abort|ended)(?: of \d+)?(?P<why>: [^(]*\w)?")
-"""What a copier prints of a transaction, or of itself."""
+"""The output of a copier about a transaction or itself."""
 
 Say = Callable[[str], None]
 
 
 class Torment:
-    """`broker` is None where somebody else runs it; then it is not killed."""
+    """`broker` is None if it runs elsewhere. Then it is not killed."""
 
     def __init__(
         self, plan: Plan, names: Names, source: Source, broker: BrokerProcess | None, directory: Path, say: Say
@@ -66,19 +66,19 @@ class Torment:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Whatever happened, none stays."""
+        """Kill all processes."""
         self._source.stop()
         for slot in self._slots:
             slot.kill()
         self._offsets.close()
 
     def commit_the_beginning(self) -> None:
-        """So that no copier ever has to ask itself where the input begins."""
+        """Commit offsets at the start of the input, so that no copier has to choose a start."""
         beginning = [TopicPartition(self._names.input, partition, 0) for partition in range(self._plan.partitions)]
         self._offsets.commit(offsets=beginning, asynchronous=False)
 
     def transactions(self) -> Counter[str]:
-        """How transactions ended and why, as far as the copiers lived to say so."""
+        """The outcomes of transactions and their reasons, as far as the copiers could print them."""
         lines = [line for slot in self._slots for line in slot.log().splitlines()]
         ends = [end for line in lines if (end := _END.match(line))]
         return Counter(end["how"] + (end["why"] or "") for end in ends)
@@ -90,7 +90,8 @@ class Torment:
         self._work_until(lambda: time.monotonic() >= began + self._plan.seconds)
 
     def drain(self) -> list[str]:
-        """Without faults to the end of the input, where the copiers leave. Returns what was not done in time."""
+        """Without faults, run to the end of the input, where the copiers stop. Returns what was not finished in
+        time."""
         deadline = time.monotonic() + DRAIN_TIMEOUT
         target = {partition: len(records) for partition, records in self._source.sent.items()}
         positions: dict[int, int] = {}
@@ -111,7 +112,7 @@ class Torment:
         return [f"not copied within {DRAIN_TIMEOUT:.0f} s without faults: {', '.join(behind)}"]
 
     def _work_until(self, done: Callable[[], bool]) -> None:
-        """Do what is due, start again who ended by himself, say how far things are."""
+        """Start due faults, restart copiers that ended by themselves, and print progress."""
         told = time.monotonic()
         while not done():
             while self._agenda and self._agenda[0][0] <= time.monotonic():
@@ -166,7 +167,7 @@ class Torment:
         self._at(time.monotonic() + seconds, restart)
 
     def _committed_offsets(self) -> dict[int, int] | None:
-        """None while the broker is away, or while the offsets of a partition hang on a transaction."""
+        """None while the broker is down, or while a pending transaction holds the offsets of a partition."""
         places = [TopicPartition(self._names.input, partition) for partition in range(self._plan.partitions)]
         try:
             found = self._offsets.committed(places, timeout=1.0)

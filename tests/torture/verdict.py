@@ -1,4 +1,4 @@
-"""Is the output exactly the input? Says what is not, with offsets to look at in the log."""
+"""Checks that the output is exactly the input. Reports differences with offsets in the log."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,8 @@ Partitions = Mapping[int, Sequence[Record]]
 
 
 def exactly_once(source: Partitions, copy: Partitions) -> list[str]:
-    """Each partition of the copy holds the records of its source, each once and in their order; else what is wrong."""
+    """Each partition of the copy has the records of its source, each once and in order. Otherwise returns the
+    differences."""
     findings: list[str] = []
     for partition in sorted(source.keys() | copy.keys()):
         expected = source.get(partition, ())
@@ -34,7 +35,7 @@ def _contents(records: Sequence[Record]) -> list[tuple[bytes, bytes]]:
 
 
 def _differences(expected: Sequence[Record], found: Sequence[Record]) -> list[str]:
-    """Values name a record: no two of the source are the same."""
+    """Values identify records: all values of the source differ."""
     wanted = {record.value: record for record in expected}
     times = Counter(record.value for record in found)
     groups = {
@@ -53,7 +54,7 @@ def _out_of_order(wanted: Mapping[bytes, Record], found: Sequence[Record]) -> li
 
 
 def contained(committed: Partitions, uncommitted: Partitions) -> list[str]:
-    """Whoever reads uncommitted records too finds every committed one at the same offset."""
+    """A `read_uncommitted` consumer finds every committed record at the same offset."""
     findings = []
     for partition, records in committed.items():
         everything = set(uncommitted.get(partition, ()))

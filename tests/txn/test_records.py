@@ -75,7 +75,7 @@ def test_versions_of_the_future_are_left_alone() -> None:
 
 def test_a_state_that_does_not_exist_is_an_error() -> None:
     value = b"\0\1" + codec.encode(TransactionLogValue(transaction_status=8), 1)
-    with pytest.raises(ValueError, match="'id' has a state with the unknown number 8"):
+    with pytest.raises(ValueError, match="'id' has the unknown state 8"):
         decode(bytes.fromhex(KEY), value)
 
 

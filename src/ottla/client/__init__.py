@@ -1,5 +1,5 @@
-"""A small Kafka client over `ottla.wire`, for what Ottla itself has to ask of brokers, its own or others'.
+"""A small Kafka client over `ottla.wire`. Ottla uses it to send requests to brokers of Ottla and of Apache Kafka.
 
-`connection` is one socket with requests in flight, `client` knows the cluster and finds leaders, `offsets` and `fetch`
-are the calls that readers of a log need. Nothing is decoded beyond the protocol: record batches stay bytes.
+`connection` is one socket with requests in flight. `client` keeps the cluster's metadata and finds leaders. `offsets`
+and `fetch` make the requests that readers of a log need. The client does not decode record batches: they stay bytes.
 """

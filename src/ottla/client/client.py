@@ -1,4 +1,4 @@
-"""A client of a whole cluster: it keeps one connection per broker and knows who leads what."""
+"""A client of a whole cluster. It keeps one connection per broker, and the leader of each partition."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ottla.client.connection import Connection, connect
-from ottla.client.failures import ClientError, ConnectionFailed, GaveUp, check, passes
+from ottla.client.failures import ClientError, ConnectionFailed, GaveUp, check, is_retriable
 from ottla.client.metadata import ClusterMetadata, cluster_metadata
 from ottla.env.network import Address
 from ottla.errors import ErrorCode, KafkaError
@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 GROUP = 0
 TRANSACTION = 1
-"""What a coordinator can be asked for."""
+"""The key types of FindCoordinator."""
 
 _FIND_COORDINATOR_VERSION = 3
-"""The last that asks for one key at a time."""
+"""The last version that looks up a single key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +33,13 @@ class ClientSettings:
     connect_timeout: float = 10.0
     request_timeout: float = 30.0
     retry_timeout: float = 60.0
-    """For how long errors that usually pass are waited out."""
+    """How long `Client.retry` retries after retriable errors."""
     retry_backoff: float = 0.1
     transport: dict[str, Any] | None = None
-    """More arguments of `loop.create_connection`, such as `ssl`."""
+    """Further arguments for `loop.create_connection`, such as `ssl`."""
 
 
 class Client:
-    """Everything is asked with `call`, of a broker by its id, or of whichever answers first."""
-
     def __init__(self, bootstrap: Sequence[Address], settings: ClientSettings | None = None) -> None:
         self.settings = settings or ClientSettings()
         self._bootstrap = list(bootstrap)
@@ -65,12 +63,12 @@ class Client:
                 outcome.close()
 
     async def call(self, node_id: int | None, request: Request, response: type[R], *, highest: int | None = None) -> R:
-        """Ask one broker; `highest` holds the version down. With None as broker, any may answer."""
+        """Send a request to one broker, or to any broker if `node_id` is None. `highest` limits the version."""
         connection = await (self._any() if node_id is None else self._to_node(node_id))
         return await connection.call(request, response, within=self.settings.request_timeout, highest=highest)
 
     async def metadata(self, topics: Iterable[str] | None) -> ClusterMetadata:
-        """Fresh metadata of the topics, or with None of all there are. Nothing is created by asking."""
+        """Fetch the metadata of the topics, or of all topics if None. The request does not create topics."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in sorted(set(topics))]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         response = await self.retry("metadata", lambda: self._ask_metadata(request))
@@ -98,7 +96,7 @@ class Client:
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, str(topic_partition))
 
     async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
-        """The partitions by the broker that leads them, with one request for all that is not known yet."""
+        """The partitions, grouped by leader. One request fetches the metadata of all topics without a known leader."""
         wanted = list(partitions)
         missing = {each.topic for each in wanted if self._metadata.leader(each) is None}
         if missing:
@@ -109,13 +107,13 @@ class Client:
         return found
 
     def forget_leaders(self, topics: Iterable[str]) -> None:
-        """Have the next question about these topics ask the cluster again."""
+        """Drop the cached leaders of these topics, so that the next lookup fetches metadata."""
         gone = set(topics)
         kept = {name: topic for name, topic in self._metadata.topics.items() if name not in gone}
         self._metadata = replace(self._metadata, topics=kept)
 
     async def coordinator(self, key: str, kind: int = GROUP) -> int:
-        """The id of the broker that coordinates a group, or a transactional id."""
+        """The id of the broker that coordinates a group or a transactional id."""
         request = FindCoordinatorRequest(key=key, key_type=kind)
         reply = await self.call(None, request, FindCoordinatorResponse, highest=_FIND_COORDINATOR_VERSION)
         check(reply.error_code, f"the coordinator of {key}")
@@ -125,14 +123,14 @@ class Client:
         return reply.node_id
 
     async def retry(self, what: str, attempt: Callable[[], Awaitable[T]], topics: Iterable[str] = ()) -> T:
-        """Do something until it works, an error says that it never will, or the time for retries is over."""
+        """Retry until the attempt succeeds, raises an error that is not retriable, or `retry_timeout` ends."""
         deadline = asyncio.get_running_loop().time() + self.settings.retry_timeout
         backoff = self.settings.retry_backoff
         while True:
             try:
                 return await attempt()
             except (ClientError, KafkaError) as error:
-                if not passes(error):
+                if not is_retriable(error):
                     raise
                 if asyncio.get_running_loop().time() + backoff > deadline:
                     raise GaveUp(f"{what}: gave up after {self.settings.retry_timeout:g} s: {error}") from error
@@ -147,7 +145,7 @@ class Client:
         return await self._to(address)
 
     async def _any(self) -> Connection:
-        """A broker that can be reached: one with a connection first, then the known ones, then the bootstrap list."""
+        """A connection to any broker. Tries open connections first, then known brokers, then the bootstrap list."""
         candidates = dict.fromkeys([*self._connections, *self._metadata.brokers.values(), *self._bootstrap])
         failures = []
         for address in candidates:
@@ -158,7 +156,7 @@ class Client:
         raise ConnectionFailed("no broker could be reached: " + "; ".join(failures))
 
     async def _to(self, address: Address) -> Connection:
-        """The connection to an address. Callers that come while it is being opened share it."""
+        """The connection to an address. Concurrent callers share one attempt to connect."""
         task = self._connections.get(address)
         if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().closed)):
             settings = self.settings
@@ -179,7 +177,7 @@ class Client:
 
 
 def parse_bootstrap(servers: str) -> list[Address]:
-    """The addresses in a `bootstrap.servers` value, which may carry a protocol in front as listeners do."""
+    """The addresses in a `bootstrap.servers` value. An entry may have a protocol prefix, as in listeners."""
     addresses = []
     for entry in servers.split(","):
         if not entry.strip():

@@ -1,7 +1,7 @@
-"""One connection to one broker: requests go out as they come, replies find their requests by correlation id.
+"""One connection to one broker. Several requests may be in flight; the correlation id matches a reply to its request.
 
-A frame is received straight into a buffer of its own size, so that the record batches in a reply are views of what the
-kernel copied, and nothing is copied again.
+Each frame is received into a buffer of exactly its size, and the record batches of a reply are views of that buffer. So
+the client never copies them.
 """
 
 import asyncio
@@ -21,11 +21,12 @@ from ottla.wire.schema import Request, Response
 R = TypeVar("R", bound=Response)
 
 MAX_FRAME = 1 << 30
-"""A reply that claims to be larger is taken for garbage. Kafka's fetch limits keep replies far below."""
+"""The connection is closed if a reply announces more bytes. Kafka's fetch limits keep replies far below this."""
 
 _LENGTH = struct.Struct(">i")
 _FIRST_VERSION = 3
-"""Of ApiVersions, which every broker since Kafka 2.4 knows. An older one answers with version 0, as KIP-511 asks."""
+"""The version of ApiVersions to send. Every broker since Kafka 2.4 serves it; an older one replies in version 0
+(KIP-511)."""
 
 
 class _Waiting(NamedTuple):
@@ -35,7 +36,7 @@ class _Waiting(NamedTuple):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Made by `connect`, which also learns what the broker speaks."""
+    """Created by `connect`, which also fetches the API versions of the broker."""
 
     def __init__(self, address: Address, client_id: str) -> None:
         self.address = address
@@ -54,18 +55,19 @@ class Connection(asyncio.BufferedProtocol):
         return self._failure is not None
 
     def version_of(self, request: type[Request], highest: int | None = None) -> int:
-        """The newest version that both sides speak, and that is not above `highest`."""
+        """The newest version that both sides support and that is not above `highest`."""
         api = APIS[request.api_key]
         lowest_there, highest_there = self._versions.get(api.key, (0, -1))
         version = min(api.max_version if highest is None else highest, highest_there)
         if version < max(api.min_version, lowest_there):
-            raise UnsupportedRequest(f"{self.address} does not speak a version of {api.name} that Ottla speaks")
+            raise UnsupportedRequest(f"{self.address} supports no version of {api.name} that Ottla supports")
         return version
 
     async def call(self, request: Request, response: type[R], *, within: float, highest: int | None = None) -> R:
-        """Send a request and wait for its reply. Others may be sent meanwhile.
+        """Send a request and wait for its reply. Further requests may be sent meanwhile.
 
-        Replies come in the order of requests, so a broker that owes one for too long is given up as a whole.
+        Replies come in the order of the requests. So if one reply is not there after `within` seconds, the connection
+        is closed and all requests in flight fail.
         """
         version = self.version_of(type(request), highest)
         return cast("R", await self._send(request, response, version, within))
@@ -81,18 +83,18 @@ class Connection(asyncio.BufferedProtocol):
         future: asyncio.Future[Response] = loop.create_future()
         self._waiting[correlation_id] = _Waiting(response, version, future)
         self._transport.writelines([_LENGTH.pack(len(head) + len(body)), head, body])
-        # Followers fetch all the time, and `asyncio.wait_for` would cost as much as the rest of a call.
-        overdue = loop.call_later(within, self._give_up, APIS[request.api_key].name, within)
+        # `asyncio.wait_for` would cost as much as the rest of the call, and followers fetch very often.
+        timeout = loop.call_later(within, self._time_out, APIS[request.api_key].name, within)
         try:
             return await future
         finally:
-            overdue.cancel()
+            timeout.cancel()
 
-    def _give_up(self, name: str, within: float) -> None:
+    def _time_out(self, name: str, within: float) -> None:
         self.close(f"{self.address} did not answer {name} within {within:g} s")
 
     async def negotiate(self, within: float) -> None:
-        """Ask what the broker speaks; one that does not know our version of the question answers in version 0."""
+        """Fetch the API versions of the broker. A broker that does not support our ApiVersions replies in version 0."""
         reply = cast(
             "ApiVersionsResponse",
             await self._send(
@@ -107,7 +109,7 @@ class Connection(asyncio.BufferedProtocol):
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in reply.api_keys}
 
     def close(self, reason: str = "the connection was closed") -> None:
-        """Drop the connection; whoever waits for a reply hears why."""
+        """Close the connection. All requests in flight fail with the reason."""
         if self._failure is None:
             self._failure = ConnectionFailed(reason)
             waiting, self._waiting = self._waiting, {}
@@ -147,15 +149,15 @@ class Connection(asyncio.BufferedProtocol):
     def _receive(self, frame: memoryview) -> None:
         waiting = self._waiting.pop(_LENGTH.unpack_from(frame)[0], None)
         if waiting is None:
-            self.close(f"{self.address} sent a reply that nobody asked for")
+            self.close(f"{self.address} sent a reply with an unknown correlation id")
             return
         if waiting.future.done():
             return
         try:
             waiting.future.set_result(_decode(waiting, frame))
         except WireError as error:
-            waiting.future.set_exception(ConnectionFailed(f"{self.address} sent a reply that makes no sense: {error}"))
-            self.close(f"{self.address} sent a reply that makes no sense: {error}")
+            waiting.future.set_exception(ConnectionFailed(f"{self.address} sent a malformed reply: {error}"))
+            self.close(f"{self.address} sent a malformed reply: {error}")
 
 
 def _decode(waiting: _Waiting, frame: memoryview) -> Response:
@@ -168,7 +170,7 @@ def _decode(waiting: _Waiting, frame: memoryview) -> Response:
 
 
 async def connect(address: Address, *, client_id: str, within: float, **transport: Any) -> Connection:
-    """Reach a broker and learn what it speaks. `transport` goes to `create_connection`: `ssl`, `local_addr`, ..."""
+    """Connect to a broker and fetch its API versions. `transport` is passed to `create_connection`, such as `ssl`."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(within):
@@ -176,9 +178,9 @@ async def connect(address: Address, *, client_id: str, within: float, **transpor
                 lambda: Connection(address, client_id), address.host, address.port, **transport
             )
     except TimeoutError:
-        raise ConnectionFailed(f"{address} was not reached within {within:g} s") from None
+        raise ConnectionFailed(f"could not connect to {address} within {within:g} s") from None
     except OSError as error:
-        raise ConnectionFailed(f"{address} was not reached: {error.strerror or error}") from None
+        raise ConnectionFailed(f"could not connect to {address}: {error.strerror or error}") from None
     try:
         await connection.negotiate(within)
     except BaseException:

@@ -1,22 +1,22 @@
-"""What can go wrong between a client and its cluster, and which of it passes."""
+"""The errors of a client, and which of them are retriable."""
 
 from ottla.errors import ErrorCode, KafkaError
 
 
 class ClientError(Exception):
-    """A request that has no answer."""
+    """A request failed without a reply."""
 
 
 class ConnectionFailed(ClientError):  # noqa: N818 - it says what happened
-    """The broker was not reached, hung up, or was silent for too long."""
+    """The client could not connect, the broker closed the connection, or a reply timed out."""
 
 
 class UnsupportedRequest(ClientError):  # noqa: N818 - it says what happened
-    """The broker speaks no version of the API that this client speaks too."""
+    """The broker and this client support no common version of the API."""
 
 
 class GaveUp(ClientError):  # noqa: N818 - it says what happened
-    """An error that usually passes lasted longer than the client was told to wait."""
+    """A retriable error lasted longer than `ClientSettings.retry_timeout`."""
 
 
 RETRIABLE = frozenset(
@@ -39,22 +39,22 @@ RETRIABLE = frozenset(
         ErrorCode.CORRUPT_MESSAGE,
     }
 )
-"""Errors that go away by themselves, or once the client has learned who leads now."""
+"""Errors that end by themselves, or after the client has fetched new metadata."""
 
 
-def passes(error: Exception) -> bool:
-    """Whether trying again, with fresh metadata, may help."""
+def is_retriable(error: Exception) -> bool:
+    """Whether a retry, with new metadata, may succeed."""
     return isinstance(error, ConnectionFailed) or (isinstance(error, KafkaError) and error.code in RETRIABLE)
 
 
 def check(code: int, what: str) -> None:
-    """Raise the error of a reply, with the thing it is about."""
+    """Raise KafkaError for the error code of a reply. `what` names its subject in the message."""
     if code != ErrorCode.NONE:
         raise KafkaError(error_code(code), f"{what}: {error_code(code).name}")
 
 
 def error_code(code: int) -> ErrorCode:
-    """The code by name; one that a newer broker invented counts as unknown."""
+    """The code as an ErrorCode. A code of a newer broker becomes UNKNOWN_SERVER_ERROR."""
     try:
         return ErrorCode(code)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Reading one partition: a fetch at a time, with the next one under way while the caller works on the last."""
+"""Fetches from one partition, one at a time. The next fetch can run while the caller processes the last reply."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from ottla.wire.api.fetch import (
 )
 
 _NAMED_FETCH = 12
-"""The last version that names topics instead of their ids."""
+"""The last version that has topic names instead of topic ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class FetchSettings:
 
 
 class Fetched(NamedTuple):
-    """The answer for one partition. `records` are whole batches and perhaps the beginning of one more."""
+    """The reply for one partition. `records` are whole batches, perhaps followed by the start of another one."""
 
     fetch_offset: int
     records: memoryview
@@ -43,7 +43,7 @@ class Fetched(NamedTuple):
 
 
 class OffsetOutOfRange(KafkaError):  # noqa: N818 - the protocol's own name
-    """The offset is not in the log: retention has overtaken the reader, or the log was cut."""
+    """The offset is not in the log: retention deleted it, or the log was truncated."""
 
     def __init__(self, topic_partition: TopicPartition, offset: int) -> None:
         super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} of {topic_partition} is out of range")
@@ -52,7 +52,7 @@ class OffsetOutOfRange(KafkaError):  # noqa: N818 - the protocol's own name
 
 
 class Fetcher:
-    """Fetches of one partition. One at a time: `begin` may send it early, `fetch` waits for its answer."""
+    """Fetches from one partition. `begin` may send the next fetch early, `fetch` waits for its reply."""
 
     def __init__(self, client: Client, topic_partition: TopicPartition, settings: FetchSettings) -> None:
         self.topic_partition = topic_partition
@@ -61,7 +61,7 @@ class Fetcher:
         self._pending: tuple[int, asyncio.Task[Fetched]] | None = None
 
     def begin(self, offset: int, max_bytes: int | None = None) -> None:
-        """Send a fetch whose answer `fetch` will be asked for soon. Less than the settings allow can be asked for."""
+        """Send a fetch. The next `fetch` at this offset returns its reply. `max_bytes` overrides the settings."""
         self.cancel()
         self._pending = offset, asyncio.ensure_future(self._fetch(offset, max_bytes or self._settings.max_bytes))
 
@@ -71,7 +71,7 @@ class Fetcher:
             self._pending = None
 
     async def fetch(self, offset: int, max_bytes: int | None = None) -> Fetched:
-        """What lies at an offset; empty when nothing does and none came for a while. Retries while leaders move."""
+        """Fetch records from an offset on; none if no record came within `max_wait_ms`. Retries while leaders move."""
         if self._pending is not None and self._pending[0] == offset:
             (_, task), self._pending = self._pending, None
             return await task

@@ -1,4 +1,4 @@
-"""What a client knows of a cluster: its brokers, and who leads which partition. Immutable; a newer one replaces it."""
+"""The metadata of a cluster: its brokers, and the leaders of its partitions. Immutable."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Topic:
     topic_id: TopicId
     internal: bool
     leaders: Mapping[int, Leader]
-    """By partition. One without a leader at the moment has `NO_LEADER`."""
+    """By partition. A partition that has no leader now has `NO_LEADER`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,16 @@ class ClusterMetadata:
     brokers: Mapping[int, Address]
     topics: Mapping[str, Topic]
     errors: Mapping[str, int]
-    """Topics that were asked for and cannot be told about, by error code."""
+    """The error code of each requested topic that the broker could not describe."""
 
     def leader(self, topic_partition: TopicPartition) -> Leader | None:
-        """Who leads the partition; None while nobody does, or nobody knows the partition."""
+        """The leader of the partition. None if there is none, or if the partition is unknown."""
         topic = self.topics.get(topic_partition.topic)
         leader = topic.leaders.get(topic_partition.partition) if topic else None
         return leader if leader is not None and leader.node_id in self.brokers else None
 
     def partitions(self) -> list[TopicPartition]:
-        """Of all topics in here, in order."""
+        """The partitions of all topics, sorted."""
         return sorted(TopicPartition(topic.name, index) for topic in self.topics.values() for index in topic.leaders)
 
 

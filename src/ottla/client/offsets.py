@@ -1,4 +1,4 @@
-"""Offsets of a log by timestamp, and the offsets that groups have committed."""
+"""Requests for offsets by timestamp and for the committed offsets of groups."""
 
 import asyncio
 from collections.abc import Mapping
@@ -26,13 +26,13 @@ READ_COMMITTED = 1
 
 _CONSUMER = -1
 _NAMED_COMMIT = 9
-"""The last version of OffsetCommit that names topics instead of their ids."""
+"""The last version of OffsetCommit that has topic names instead of topic ids."""
 _SINGLE_FETCH = 7
-"""The last version of OffsetFetch that asks for one group."""
+"""The last version of OffsetFetch for a single group."""
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """An answer of ListOffsets; both are -1 when no record is that young."""
+    """A result of ListOffsets. Both are -1 if no record has the timestamp or a later one."""
 
     offset: int
     timestamp: int
@@ -41,9 +41,9 @@ class OffsetAndTimestamp(NamedTuple):
 async def list_offsets(
     client: Client, timestamps: Mapping[TopicPartition, int], *, isolation: int = READ_UNCOMMITTED
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """The first offset at or after each timestamp; -2 and -1 stand for the ends of the log. Retries while leaders move.
+    """The first offset at or after each timestamp. -2 is the start of the log, -1 its end. Retries while leaders move.
 
-    For a reader of committed records the end is the last stable offset.
+    With READ_COMMITTED, the end is the last stable offset.
     """
 
     async def attempt() -> dict[TopicPartition, OffsetAndTimestamp]:
@@ -82,7 +82,7 @@ async def _ask(
 
 
 async def commit_offsets(client: Client, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Store offsets for a group that has no members, as tools do. Members would make the coordinator refuse."""
+    """Commit offsets for a group without members, as tools do. The coordinator rejects this if it has members."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, partition), offset in offsets.items():
         entry = OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset, committed_metadata="")
@@ -103,7 +103,7 @@ async def commit_offsets(client: Client, group: str, offsets: Mapping[TopicParti
 
 
 async def committed_offsets(client: Client, group: str, *, stable: bool = True) -> dict[TopicPartition, int]:
-    """All offsets that a group has committed. `stable` waits for transactions that may still change them (KIP-447)."""
+    """All committed offsets of a group. `stable` waits for open transactions that may change them (KIP-447)."""
 
     async def attempt() -> dict[TopicPartition, int]:
         node_id = await client.coordinator(group)

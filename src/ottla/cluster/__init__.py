@@ -1,1 +1,1 @@
-"""The cluster as plain data, and decisions about it. Pure: what must change is returned as operations for the store."""
+"""The cluster as plain data, and decisions about it. Pure: a decision returns operations for the store."""

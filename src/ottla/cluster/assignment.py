@@ -1,7 +1,7 @@
-"""Where replicas go: Kafka's round robin over brokers, or over racks and brokers when every broker names its rack.
+"""Assigns replicas to brokers: Kafka's round robin over brokers, or over racks and brokers if every broker has a rack.
 
-Leaders go round the brokers from a starting point. The followers of a partition stand at a distance behind its leader
-that grows by one with every full round, so that two brokers do not always share the same partitions.
+The preferred leaders go round the brokers from a starting point. The distance between the leader of a partition and its
+followers grows by one with every full round, so that two brokers do not always share the same partitions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from ottla.cluster.image import Broker
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where the round begins. Random for a new topic, so that small topics do not all land on the first broker."""
+    """Where the round begins. It is random for a new topic, so that small topics are not all on the first broker."""
 
     broker_index: int
     shift: int
@@ -21,9 +21,9 @@ class Start:
 def assign_replicas(
     brokers: Iterable[Broker], partitions: int, replication_factor: int, start: Start, first_partition: int = 0
 ) -> list[tuple[int, ...]]:
-    """Replicas of each partition, the preferred leader first. There must be enough brokers for the factor.
+    """The replicas of each partition, the preferred leader first. Raises ValueError if there are too few brokers.
 
-    Partitions that are added later (`first_partition` above 0) count their rounds anew, as Kafka's do.
+    As in Kafka, partitions that are added later (`first_partition` above 0) count the rounds from zero.
     """
     known = sorted(brokers, key=lambda broker: broker.broker_id)
     if not 0 < replication_factor <= len(known):
@@ -43,14 +43,14 @@ def assign_replicas(
 
 
 def start_after(brokers: Iterable[Broker], first_leader: int) -> Start:
-    """The start for partitions added to a topic, which go on where its first partition began."""
+    """The start for partitions that are added to a topic: the broker that leads the first partition of the topic."""
     ids = sorted(broker.broker_id for broker in brokers)
     index = next((index for index, broker_id in enumerate(ids) if broker_id >= first_leader), 0)
     return Start(index, index)
 
 
 def _alternating_racks(brokers: Sequence[Broker]) -> list[Broker]:
-    """Brokers in an order that takes one from each rack in turn."""
+    """The brokers in an order that takes one broker from each rack in turn."""
     by_rack: dict[str, list[Broker]] = {}
     for broker in brokers:
         by_rack.setdefault(broker.rack or "", []).append(broker)

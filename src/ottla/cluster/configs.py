@@ -1,4 +1,4 @@
-"""Decisions about dynamic configuration: what to write when the settings of a topic, broker or group change."""
+"""Decisions about dynamic configuration: the writes that change the settings of a topic, broker or group."""
 
 from collections.abc import Mapping
 
@@ -9,10 +9,10 @@ from ottla.store.interface import Check, Create, Delete, Op, Set
 
 
 def replace_configs(image: ClusterImage, entity: Entity, values: Mapping[str, str]) -> list[Op]:
-    """Make these values all that is set for the entity.
+    """Replace all settings of the entity by these values, which the caller has validated.
 
-    They must have been validated, and follow from the image when only some of them change: a conflict then tells that
-    somebody else changed the others. A topic keeps its node, as Kafka's do; others without settings have none.
+    To change some of the values, the caller takes the others from the image. A conflict means that another broker has
+    changed them. As in Kafka, a topic without settings keeps its node, and other entities without settings have none.
     """
     path = znodes.config_path(entity.type, entity.name)
     ops: list[Op] = []

@@ -1,4 +1,4 @@
-"""Decisions about who leads a partition, asked for by an operator (ElectLeaders, KIP-183 and KIP-460)."""
+"""Leader elections that an operator requests (ElectLeaders, KIP-183 and KIP-460)."""
 
 from collections.abc import Iterable
 from enum import IntEnum
@@ -7,12 +7,12 @@ from ottla.cluster import znodes
 from ottla.cluster.image import NO_VERSION, UNKNOWN_VERSION, ClusterImage, PartitionState
 from ottla.cluster.topics import check_can_be_written, controller_fence, encode_state
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import TopicPartition
+from ottla.model import LeaderEpoch, TopicPartition
 from ottla.store.interface import Create, Op, Set
 
 
 class ElectionType(IntEnum):
-    """By the number that the ElectLeaders request uses."""
+    """The values are those of the ElectLeaders request."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -21,7 +21,7 @@ class ElectionType(IntEnum):
 def elect_leaders(
     image: ClusterImage, partitions: Iterable[TopicPartition], election: ElectionType
 ) -> tuple[list[Op], dict[TopicPartition, KafkaError]]:
-    """Leaders for all partitions that can have one, in one commit, and the errors of the others."""
+    """Elect leaders in one commit. Also returns the errors of the partitions for which no leader can be elected."""
     ops: list[Op] = []
     refused: dict[TopicPartition, KafkaError] = {}
     for topic_partition in dict.fromkeys(partitions):
@@ -53,7 +53,7 @@ def elect_leader(
 
 
 def restore_preferred(image: ClusterImage) -> list[tuple[TopicPartition, PartitionState]]:
-    """The partitions whose preferred leader is alive and in sync but does not lead, and their new states."""
+    """The new states of partitions whose preferred leader is alive and in sync but does not lead."""
     return [
         (TopicPartition(topic.name, state.partition), _led(image, state, preferred, state.isr))
         for topic in image.topics.values()
@@ -67,7 +67,10 @@ def restore_preferred(image: ClusterImage) -> list[tuple[TopicPartition, Partiti
 
 def _led(image: ClusterImage, state: PartitionState, leader: int, isr: tuple[int, ...]) -> PartitionState:
     return state._replace(
-        leader=leader, leader_epoch=state.leader_epoch + 1, isr=isr, controller_epoch=image.controller_epoch
+        leader=leader,
+        leader_epoch=LeaderEpoch(state.leader_epoch + 1),
+        isr=isr,
+        controller_epoch=image.controller_epoch,
     )
 
 

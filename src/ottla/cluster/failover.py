@@ -1,8 +1,8 @@
-"""Decisions about leadership that the controller makes by itself: a broker has died, come back, or is about to stop.
+"""Leader elections that the controller makes by itself when a broker has died, come back, or is about to stop.
 
-A leader is taken from the living in-sync replicas, in the order in which the replicas were assigned, since these have
-everything that was committed. Only a topic that allows it (`unclean.leader.election.enable`) takes another replica when
-there is none, at the price of what only the dead have.
+The controller elects the first assigned replica that is alive and in sync, since in-sync replicas have all committed
+records. If there is none, a topic with `unclean.leader.election.enable` gets another living replica as leader, and
+loses the records that only dead replicas have.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -12,22 +12,22 @@ from ottla.cluster import znodes
 from ottla.cluster.image import NO_VERSION, UNKNOWN_VERSION, ClusterImage, PartitionState, TopicState
 from ottla.cluster.topics import controller_fence, encode_state
 from ottla.cluster.znodes import NO_LEADER
-from ottla.model import TopicPartition
+from ottla.model import LeaderEpoch, TopicPartition
 from ottla.store.interface import Create, Op, Set
 
 MAX_STATES_IN_COMMIT = 200
-"""A state takes about 200 bytes with its path, and ZooKeeper takes a megabyte in one go."""
+"""A partition state has about 200 bytes with its path, and ZooKeeper accepts one megabyte per transaction."""
 
 
 def lead_without(
     image: ClusterImage, allows_unclean: Callable[[str], bool], stopping: Collection[int] = ()
 ) -> list[tuple[TopicPartition, PartitionState]]:
-    """The partitions that need another state because of brokers that are dead, or are `stopping`, and that state.
+    """The new states of partitions that are affected by brokers that are dead or `stopping`.
 
-    A broker that stops keeps what nobody else can take over, until it is dead. So does one that has crashed and comes
-    back, which is not among the living yet.
+    A stopping broker keeps the partitions that no other broker can lead until it has stopped. So does a broker that
+    restarts after a crash and is not registered yet.
     """
-    allows_unclean = cache(allows_unclean)  # Once per topic: a topic's settings take long to put together.
+    allows_unclean = cache(allows_unclean)  # Once per topic: computing the settings of a topic is slow.
     return [
         (TopicPartition(topic.name, state.partition), wanted._replace(controller_epoch=image.controller_epoch))
         for topic, state in _partitions(image)
@@ -36,10 +36,11 @@ def lead_without(
 
 
 def leave(image: ClusterImage, broker_id: int) -> list[tuple[TopicPartition, PartitionState]]:
-    """The partitions that need another state because a broker may have lost the ends of its logs, and that state.
+    """The new states of partitions of a broker that may have lost the ends of its logs.
 
-    It is in sync with nobody then, as in KIP-966, and leads nothing before it has caught up; nobody does, where those
-    who are in sync are not back yet. Only what it alone had in sync stays, since nobody has more.
+    As in KIP-966, the broker leaves the in-sync replicas and leads nothing until it has caught up. A partition has no
+    leader while all other in-sync replicas are down. Where the broker is the only in-sync replica it stays in sync,
+    since no other replica has more records.
     """
     changes = []
     for topic, state in _partitions(image):
@@ -54,7 +55,7 @@ def leave(image: ClusterImage, broker_id: int) -> list[tuple[TopicPartition, Par
 
 
 def commits(image: ClusterImage, changes: Sequence[tuple[TopicPartition, PartitionState]]) -> Iterator[list[Op]]:
-    """The changes as lists of operations, each of a size that any store accepts."""
+    """The changes as commits, each small enough for every store."""
     for start in range(0, len(changes), MAX_STATES_IN_COMMIT):
         ops: list[Op] = [controller_fence(image)]
         for partition, state in changes[start : start + MAX_STATES_IN_COMMIT]:
@@ -65,7 +66,7 @@ def commits(image: ClusterImage, changes: Sequence[tuple[TopicPartition, Partiti
 
 
 def _partitions(image: ClusterImage) -> Iterator[tuple[TopicState, PartitionState]]:
-    """All but those whose state is damaged: a commit that cannot succeed would fail for its neighbours too."""
+    """All partitions except those with a damaged state. Their write would fail, and with it the whole commit."""
     for topic in image.topics.values():
         for state in topic.partitions:
             if state.version != UNKNOWN_VERSION:
@@ -75,25 +76,25 @@ def _partitions(image: ClusterImage) -> Iterator[tuple[TopicState, PartitionStat
 def successor(
     state: PartitionState, living: Collection[int], allows_unclean: bool, stopping: Collection[int] = ()
 ) -> PartitionState:
-    """The state that a partition should have: the one it has, or another with the next leader epoch."""
-    staying = [replica for replica in state.replicas if replica in living and replica not in stopping]
-    if state.leader in staying:
-        return _without_dead(state, staying)
-    candidates = [replica for replica in staying if replica in state.isr]
+    """The state that a partition should have: its present state, or a new one with the next leader epoch."""
+    available = [replica for replica in state.replicas if replica in living and replica not in stopping]
+    if state.leader in available:
+        return _without_dead(state, available)
+    candidates = [replica for replica in available if replica in state.isr]
     if candidates:
         return _led(state, candidates[0], tuple(replica for replica in state.isr if replica in candidates))
     if state.leader in stopping:
-        return state  # No other replica can take over: the broker leads until it is gone.
-    if allows_unclean and staying:
-        return _led(state, staying[0], (staying[0],))
+        return state  # No other replica can lead: the broker leads until it has stopped.
+    if allows_unclean and available:
+        return _led(state, available[0], (available[0],))
     return state if state.leader == NO_LEADER else _led(state, NO_LEADER, state.isr)
 
 
-def _without_dead(state: PartitionState, staying: Sequence[int]) -> PartitionState:
-    """The leader would notice dead followers by itself, but until then acks=all waits for them."""
-    isr = tuple(replica for replica in state.isr if replica in staying)
+def _without_dead(state: PartitionState, available: Sequence[int]) -> PartitionState:
+    """Remove dead followers from the ISR. The leader would do so later, and until then acks=all waits for them."""
+    isr = tuple(replica for replica in state.isr if replica in available)
     return state if isr == state.isr else _led(state, state.leader, isr)
 
 
 def _led(state: PartitionState, leader: int, isr: tuple[int, ...]) -> PartitionState:
-    return state._replace(leader=leader, leader_epoch=state.leader_epoch + 1, isr=isr)
+    return state._replace(leader=leader, leader_epoch=LeaderEpoch(state.leader_epoch + 1), isr=isr)

@@ -1,4 +1,4 @@
-"""The cluster as one broker sees it: an immutable picture of the nodes in the store, with direct lookups."""
+"""The cluster image of one broker: an immutable copy of the nodes in the store, with direct lookups."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,28 +10,28 @@ from ottla.cluster import znodes
 from ottla.cluster.topic_names import check_topic_name
 from ottla.cluster.znodes import NO_LEADER, Endpoint, InvalidZnodeError, PartitionStateZnode, TopicZnode
 from ottla.errors import KafkaError
-from ottla.model import NO_LEADER_EPOCH, TopicId
+from ottla.model import NO_LEADER_EPOCH, BrokerEpoch, ControllerEpoch, LeaderEpoch, TopicId
 from ottla.store.interface import Changes, Node
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 NO_CONTROLLER = -1
+NO_CONTROLLER_EPOCH = ControllerEpoch(0)
 NO_VERSION = -1
 UNKNOWN_VERSION = -2
-"""Of a damaged node that may have had values which this broker has not read. Nobody may overwrite such a node with
-what follows from its last good value."""
+"""The version of a damaged node that may have had values which this broker has not read. No broker may overwrite such a
+node with a decision that is based on the last good value."""
 
 IMAGE_PREFIXES = ("/brokers", "/config", "/controller", "/controller_epoch", "/cluster", "/admin")
-"""What an image is made of: the prefixes to read and to watch."""
+"""The prefixes to read and to watch for an image."""
 
 
 class Broker(NamedTuple):
     broker_id: int
     endpoints: tuple[Endpoint, ...]
     rack: str | None
-    epoch: int
-    """Grows with every registration, so a restarted broker can be told from its former self."""
+    epoch: BrokerEpoch
 
     def endpoint(self, listener: str) -> Endpoint | None:
         return next((endpoint for endpoint in self.endpoints if endpoint.listener == listener), None)
@@ -40,17 +40,17 @@ class Broker(NamedTuple):
 class PartitionState(NamedTuple):
     partition: int
     leader: int
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     replicas: tuple[int, ...]
     """The first one is the preferred leader."""
     isr: tuple[int, ...]
     adding_replicas: tuple[int, ...]
     removing_replicas: tuple[int, ...]
-    controller_epoch: int
-    """Of the controller that made the last change."""
+    controller_epoch: ControllerEpoch
+    """The epoch of the controller that made the last change."""
     version: int
-    """Of the state node, for compare-and-set; Kafka calls it the partition epoch. NO_VERSION: there is no node yet.
-    UNKNOWN_VERSION: the node is damaged, and no decision may be made about the partition."""
+    """The version of the state node, for compare-and-set. Kafka calls it the partition epoch. NO_VERSION: there is no
+    node yet. UNKNOWN_VERSION: the node is damaged, and no decision may be made about the partition."""
 
 
 class TopicState(NamedTuple):
@@ -59,11 +59,11 @@ class TopicState(NamedTuple):
     partitions: tuple[PartitionState, ...]
     """By partition number, without gaps."""
     version: int
-    """Of the topic node, for compare-and-set."""
+    """The version of the topic node, for compare-and-set."""
 
 
 class EntityType(StrEnum):
-    """What a configuration belongs to, by the name of its folder under `/config`."""
+    """The types of entities that have settings. The values are the folders under `/config`."""
 
     TOPIC = "topics"
     BROKER = "brokers"
@@ -77,7 +77,7 @@ class Entity(NamedTuple):
 
 
 DEFAULT_BROKER = Entity(EntityType.BROKER, znodes.DEFAULT_ENTITY)
-"""Holds the dynamic settings of all brokers."""
+"""The entity with the dynamic settings of all brokers."""
 
 
 class ConfigState(NamedTuple):
@@ -91,10 +91,10 @@ NO_CONFIG: Mapping[str, str] = MappingProxyType({})
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
     revision: int = 0
-    """Of the store, as of which this is the cluster; 0 means that nothing was read."""
+    """The revision of the store that was read; 0 if nothing was read."""
     cluster_id: str | None = None
     controller_id: int = NO_CONTROLLER
-    controller_epoch: int = 0
+    controller_epoch: ControllerEpoch = NO_CONTROLLER_EPOCH
     controller_epoch_version: int = NO_VERSION
     brokers: Mapping[int, Broker] = field(default_factory=dict)
     topics: Mapping[str, TopicState] = field(default_factory=dict)
@@ -103,9 +103,9 @@ class ClusterImage:
     topics_to_delete: frozenset[str] = frozenset()
     """Topics that a tool marked for the controller to delete."""
     strays: Mapping[str, Mapping[int, PartitionState]] = field(default_factory=dict)
-    """States of partitions that their topic does not list yet: nodes may become visible in any order."""
+    """States of partitions that the topic node does not list yet. Nodes may become visible in any order."""
     damaged: Mapping[str, str] = field(default_factory=dict)
-    """By path: nodes that do not parse, and why. The image has the last good value of each, if there was one."""
+    """The nodes that do not parse, by path, with the reason. The image has the last good value of each, if any."""
 
     def topic_by_id(self, topic_id: TopicId) -> TopicState | None:
         return self.topics_by_id.get(topic_id)
@@ -130,7 +130,7 @@ class ClusterImage:
         return self.config(DEFAULT_BROKER)
 
     def without_leader(self, broker_id: int) -> "ClusterImage":
-        """The image as a broker must act on it that may have been given up: it leads nothing."""
+        """The image for a broker that has lost its session: it leads nothing."""
         led = [topic for topic in self.topics.values() if any(it.leader == broker_id for it in topic.partitions)]
         topics, by_id = dict(self.topics), dict(self.topics_by_id)
         for topic in led:
@@ -143,12 +143,12 @@ class ClusterImage:
         return replace(self, topics=topics, topics_by_id=by_id)
 
     def advanced(self, changes: Changes) -> "ClusterImage":
-        """The image after what `Store.read_changes(image.revision, *IMAGE_PREFIXES)` returned."""
+        """The image with the changes that `Store.read_changes(image.revision, *IMAGE_PREFIXES)` returned."""
         base = ClusterImage() if changes.complete else self
         return replace(_Update(base, last_good=self).applied(changes.nodes), revision=changes.revision)
 
     def updated(self, nodes: Mapping[str, Node | None]) -> "ClusterImage":
-        """The image after these nodes changed (None: is gone). Untouched topics are shared, not rebuilt."""
+        """The image with these nodes changed (None: deleted). Both images share the topics that did not change."""
         return _Update(self, last_good=self).applied(nodes)
 
 
@@ -157,9 +157,9 @@ def image_from_tree(nodes: Mapping[str, Node], revision: int = 0) -> ClusterImag
 
 
 class _Update:
-    """Sorts changed nodes by what they describe; only the parts of the image that change are copied.
+    """Sorts changed nodes by type, and copies only the parts of the image that change.
 
-    Each node is parsed on its own. One that does not parse keeps its value of `last_good` and is listed as damaged.
+    Each node is parsed by itself. A node that does not parse keeps its value of `last_good` and is listed as damaged.
     """
 
     def __init__(self, image: ClusterImage, last_good: ClusterImage) -> None:
@@ -215,7 +215,7 @@ class _Update:
                 self._damaged[path] = str(error)
 
     def _read(self, path: str, reader: Callable[[bytes], V], node: Node) -> V | None:
-        """What the node says; None if it does not parse."""
+        """The value of the node; None if it does not parse."""
         try:
             return reader(node.data)
         except InvalidZnodeError as error:
@@ -232,15 +232,15 @@ class _Update:
             node = nodes[path]
             controller_id = None if node is None else self._read(path, znodes.decode_controller, node)
             if controller_id is None:
-                # A damaged node that no session owns is nobody's: it stands for no living controller.
+                # A damaged node that no session owns belongs to no living controller.
                 owned = node is not None and node.owner is not None
                 controller_id = last_good.controller_id if owned else NO_CONTROLLER
             image = replace(image, controller_id=controller_id)
         if (path := znodes.CONTROLLER_EPOCH) in nodes:
             node = nodes[path]
-            epoch = 0 if node is None else self._read(path, znodes.decode_controller_epoch, node)
+            epoch = NO_CONTROLLER_EPOCH if node is None else self._read(path, znodes.decode_controller_epoch, node)
             version = NO_VERSION if node is None else node.version
-            # The next election writes the epoch after the last good one, and so mends the node.
+            # The next election writes the epoch after the last good one, which repairs the node.
             epoch = last_good.controller_epoch if epoch is None else epoch
             image = replace(image, controller_epoch=epoch, controller_epoch_version=version)
         return image
@@ -248,12 +248,12 @@ class _Update:
     def _broker(self, broker_id: int, node: Node) -> Broker | None:
         broker = self._read(znodes.broker_path(broker_id), znodes.decode_broker, node)
         if broker is not None:
-            return Broker(broker_id, broker.endpoints, broker.rack, node.created)
+            return Broker(broker_id, broker.endpoints, broker.rack, BrokerEpoch(node.created))
         known = self._last_good.brokers.get(broker_id)
-        return None if known is None else known._replace(epoch=node.created)
+        return None if known is None else known._replace(epoch=BrokerEpoch(node.created))
 
     def _config(self, entity: Entity, node: Node) -> ConfigState:
-        """The version is the node's also if it is damaged: who sets a value then overwrites it, and so mends it."""
+        """A damaged node keeps its version, so that the next change of the settings overwrites and repairs it."""
         path = znodes.config_path(entity.type, entity.name)
         values = self._read(path, znodes.decode_config, node)
         if values is None:
@@ -271,7 +271,7 @@ class _Update:
             if loose:
                 strays[name] = loose
             if new is not None and new.topic_id in by_id:
-                self._damaged[znodes.topic_path(name)] = f"its topic id is that of {by_id[new.topic_id].name}"
+                self._damaged[znodes.topic_path(name)] = f"it has the topic id of {by_id[new.topic_id].name}"
             elif new is not None:
                 topics[name] = by_id[new.topic_id] = new
         return replace(image, topics=topics, topics_by_id=by_id, strays=strays)
@@ -295,7 +295,7 @@ class _Update:
         return self._assigned(name, None if node is None else self._listed(name, node), loose)
 
     def _listed(self, name: str, node: Node) -> tuple[TopicZnode, int] | None:
-        """The topic's id and assignments, and the version of its node; None if nothing good is known of it."""
+        """The topic's id and assignments, and the version of its node. None if the node never had a good value."""
         path = znodes.topic_path(name)
         listed = self._read(path, znodes.decode_topic, node)
         try:
@@ -310,7 +310,7 @@ class _Update:
     def _assigned(
         self, name: str, listed: tuple[TopicZnode, int] | None, states: dict[int, PartitionState]
     ) -> tuple[TopicState | None, dict[int, PartitionState]]:
-        """The topic as its node lists the partitions, and the states that this leaves without a place."""
+        """The topic with the partitions that its node lists, and the states of partitions that it does not list."""
         topic = None
         if listed is not None:
             znode, version = listed
@@ -332,7 +332,11 @@ class _Update:
     def _with_state(self, topic: str, partition: PartitionState, node: Node | None) -> PartitionState:
         if node is None:
             return partition._replace(
-                leader=NO_LEADER, leader_epoch=NO_LEADER_EPOCH, isr=(), controller_epoch=0, version=NO_VERSION
+                leader=NO_LEADER,
+                leader_epoch=NO_LEADER_EPOCH,
+                isr=(),
+                controller_epoch=NO_CONTROLLER_EPOCH,
+                version=NO_VERSION,
             )
         number, version = partition.partition, node.version
         state = self._read(znodes.partition_state_path(topic, number), znodes.decode_partition_state, node)
@@ -361,11 +365,11 @@ def topic_znode(topic: TopicState) -> TopicZnode:
 
 
 def _new_partition(partition: int) -> PartitionState:
-    return PartitionState(partition, NO_LEADER, NO_LEADER_EPOCH, (), (), (), (), 0, NO_VERSION)
+    return PartitionState(partition, NO_LEADER, NO_LEADER_EPOCH, (), (), (), (), NO_CONTROLLER_EPOCH, NO_VERSION)
 
 
 def _version_after(known: int, damaged: Node) -> int:
-    """The version to overwrite a damaged node with, if nothing was written between the known value and the damage."""
+    """The version for overwriting a damaged node, if nothing was written between the known value and the damage."""
     follows = known >= 0 and damaged.version in (known, known + 1)
     return damaged.version if follows else UNKNOWN_VERSION
 

@@ -1,9 +1,10 @@
-"""Decisions about moving partitions to other replicas (KIP-455).
+"""Decisions about the reassignment of partitions to other replicas (KIP-455).
 
-A partition that moves has the replicas of both sides, those it shall have first. When all of these are in sync, the
-others are let go. What is under way is written in the topic's node, `adding_replicas` and `removing_replicas`, so that
-any controller can go on with it; whoever lets replicas go writes the partition's state too, under a new leader epoch:
-a leader that still counts with them finds that its own change of the state is refused.
+During a reassignment a partition has both the target replicas, which come first, and the old ones. When all target
+replicas are in sync, the controller removes the others. The topic's node lists `adding_replicas` and
+`removing_replicas`, so that any controller can complete the reassignment. A change that removes replicas also writes
+the partition's state with a new leader epoch. So a leader that still lists a removed replica in the ISR cannot write
+that ISR: its compare-and-set fails.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,10 +22,11 @@ from ottla.cluster.image import (
 from ottla.cluster.topics import check_can_be_written, check_replicas, controller_fence, encode_state
 from ottla.cluster.znodes import NO_LEADER
 from ottla.errors import ErrorCode, KafkaError
+from ottla.model import LeaderEpoch
 from ottla.store.interface import Create, Op, Set
 
 Targets = Mapping[int, Sequence[int] | None]
-"""By partition: the replicas it shall have, or None for those it had before a reassignment began."""
+"""The target replicas of each partition. None cancels the reassignment."""
 
 Refusals = dict[int, KafkaError]
 
@@ -36,7 +38,7 @@ def is_reassigning(state: PartitionState) -> bool:
 def alter_reassignments(
     image: ClusterImage, name: str, targets: Targets, *, allow_factor_change: bool, allows_unclean: bool
 ) -> tuple[list[Op], Refusals]:
-    """What to write for the partitions of one topic, and why others of them are refused."""
+    """The operations for the partitions of one topic, and the errors of the partitions that are refused."""
     refused: Refusals = {}
     changed: dict[int, PartitionState] = {}
     for partition, target in targets.items():
@@ -53,7 +55,7 @@ def alter_reassignments(
 
 
 def complete_reassignments(image: ClusterImage) -> Iterator[list[Op]]:
-    """What to write for the partitions whose new replicas are all in sync. Each list depends on the image alone."""
+    """The operations for partitions whose target replicas are all in sync. Each list is based on this image alone."""
     for topic in image.topics.values():
         done = {}
         for state in topic.partitions:
@@ -62,7 +64,7 @@ def complete_reassignments(image: ClusterImage) -> Iterator[list[Op]]:
             if is_reassigning(state) and (completed := _completed(image, state)) is not None:
                 done[state.partition] = completed
                 if len(done) == MAX_STATES_IN_COMMIT:
-                    break  # The rest comes when these are written: the topic's node is another one then.
+                    break  # The rest must wait for this write, which changes the version of the topic's node.
         if done:
             yield _write(image, topic, done)
 
@@ -70,8 +72,8 @@ def complete_reassignments(image: ClusterImage) -> Iterator[list[Op]]:
 def _find(image: ClusterImage, name: str, partition: int) -> PartitionState:
     state = image.partition(name, partition)
     if state is None:
-        what = f"a partition {name}-{partition}" if name in image.topics else f"a topic {name!r}"
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is not {what}.")
+        missing = f"partition {name}-{partition}" if name in image.topics else f"topic {name!r}"
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no {missing}.")
     check_can_be_written(znodes.topic_path(name), image.topics[name].version)
     check_can_be_written(znodes.partition_state_path(name, partition), state.version)
     return state
@@ -80,13 +82,13 @@ def _find(image: ClusterImage, name: str, partition: int) -> PartitionState:
 def _retargeted(
     image: ClusterImage, state: PartitionState, target: Sequence[int], allow_factor_change: bool
 ) -> PartitionState:
-    """A reassignment begins, or another target replaces that of one under way."""
+    """Begin a reassignment, or replace the target of an ongoing one."""
     wanted = check_replicas(image, state.partition, target)
     factor = len([replica for replica in state.replicas if replica not in state.removing_replicas])
     if not allow_factor_change and len(wanted) != factor:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"The number of replicas would change from {factor} to {len(wanted)}, which the request does not allow.",
+            f"The replication factor would change from {factor} to {len(wanted)}, which the request does not allow.",
         )
     origin = _origin(state)
     removing = tuple(sorted(replica for replica in origin if replica not in wanted))
@@ -95,7 +97,7 @@ def _retargeted(
     if kept is None:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"Only replicas that would be dropped at once are in sync for partition {state.partition}.",
+            f"All in-sync replicas of partition {state.partition} would be removed at once.",
         )
     begun = kept._replace(adding_replicas=adding, removing_replicas=removing)
     return (_completed(image, begun) if is_reassigning(begun) else None) or begun
@@ -111,14 +113,14 @@ def _cancelled(image: ClusterImage, state: PartitionState, allows_unclean: bool)
         if not (allows_unclean and alive):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                "Only replicas that were being added are in sync; going back would lose what the others lack.",
+                "Only replicas that are being added are in sync; cancelling would lose records that the others lack.",
             )
         back = _led(state, alive[0], (alive[0],))._replace(replicas=origin)
     return back._replace(adding_replicas=(), removing_replicas=())
 
 
 def _completed(image: ClusterImage, state: PartitionState) -> PartitionState | None:
-    """The partition on its new replicas alone; None as long as not all of them are in sync, or none could lead."""
+    """The partition with the target replicas only. None while some of them are not in sync, or none can lead."""
     wanted = tuple(replica for replica in state.replicas if replica not in state.removing_replicas)
     if not set(wanted) <= set(state.isr):
         return None
@@ -133,7 +135,7 @@ def _origin(state: PartitionState) -> tuple[int, ...]:
 
 
 def _with_replicas(image: ClusterImage, state: PartitionState, replicas: tuple[int, ...]) -> PartitionState | None:
-    """The partition with these replicas, one of them leading; None when none of them would be in sync."""
+    """The partition with these replicas, led by one of them. None if none of them is in sync."""
     isr = tuple(replica for replica in state.isr if replica in replicas)
     if not isr:
         return None
@@ -147,7 +149,7 @@ def _with_replicas(image: ClusterImage, state: PartitionState, replicas: tuple[i
 
 
 def _led(state: PartitionState, leader: int, isr: tuple[int, ...]) -> PartitionState:
-    return state._replace(leader=leader, leader_epoch=state.leader_epoch + 1, isr=isr)
+    return state._replace(leader=leader, leader_epoch=LeaderEpoch(state.leader_epoch + 1), isr=isr)
 
 
 def _write(image: ClusterImage, topic: TopicState, changed: Mapping[int, PartitionState]) -> list[Op]:

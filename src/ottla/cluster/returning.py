@@ -1,30 +1,30 @@
-"""Decisions about brokers that have just registered: which leaderships they get back without waiting for the next
-regular check (`leader.imbalance.check.interval.seconds`).
+"""Preferred leader elections for brokers that have just registered. The controller makes them without waiting for the
+next regular check (`leader.imbalance.check.interval.seconds`).
 
-Each registration gets each partition back at most once. A broker that loses a leadership again while it stays
-registered, because its disk fails for example, has to wait for the regular check, so leadership does not flap.
+A broker gets each partition back at most once per registration. If it loses the leadership again while it stays
+registered, because its disk fails for example, it must wait for the regular check. So leadership does not flap.
 """
 
 from collections.abc import Collection
 
 from ottla.cluster.elections import restore_preferred
 from ottla.cluster.image import ClusterImage, PartitionState
-from ottla.model import TopicPartition
+from ottla.model import BrokerEpoch, TopicPartition
 
 
 class ReturningBrokers:
     def __init__(self) -> None:
-        self._epochs: dict[int, int] = {}
-        """The registration of each living broker, by broker id."""
+        self._epochs: dict[int, BrokerEpoch] = {}
+        """The epoch of each living broker, by broker id."""
         self._owed: dict[TopicPartition, int] = {}
-        """Partitions that another broker led when their preferred leader registered, and that preferred leader."""
+        """Partitions that another broker led when their preferred leader registered, with the preferred leader."""
 
     @property
     def are_owed(self) -> bool:
         return bool(self._owed)
 
     def observe(self, image: ClusterImage) -> None:
-        """Note who has registered and who has gone since the last image."""
+        """Record the brokers that have registered or died since the last image."""
         epochs = {broker.broker_id: broker.epoch for broker in image.brokers.values()}
         if epochs == self._epochs:
             return
@@ -39,16 +39,16 @@ class ReturningBrokers:
         self._epochs = epochs
 
     def forget(self) -> None:
-        """This broker is not the controller any more; its successor looks after the brokers."""
+        """This broker is not the controller any more. The new controller observes the brokers."""
         self._epochs.clear()
         self._owed.clear()
 
     def due(self, image: ClusterImage) -> list[tuple[TopicPartition, PartitionState]]:
-        """The partitions to give back now, since their preferred leader is in sync, and their new states."""
+        """The new states of the partitions whose preferred leader is in sync and can lead again."""
         return [change for change in restore_preferred(image) if change[0] in self._owed]
 
     def settle(self, image: ClusterImage, given: Collection[TopicPartition]) -> None:
-        """These were given back. Forget them, and those that are gone or led by their preferred leader anyway."""
+        """Forget the partitions in `given`, deleted partitions, and those that their preferred leader leads already."""
         self._owed = {
             partition: owner
             for partition, owner in self._owed.items()

@@ -1,4 +1,4 @@
-"""Which names a topic may have."""
+"""The rules for topic names."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ def check_topic_name(name: str) -> None:
 
 
 def name_problem(name: str) -> str | None:
-    """What is wrong with a name, in one sentence, or None."""
+    """Why a name is invalid, as one sentence, or None."""
     if not name:
         return "A topic name must not be empty."
     if name in (".", ".."):
@@ -30,7 +30,7 @@ def name_problem(name: str) -> str | None:
 
 
 def check_no_collision(name: str, existing: Iterable[str]) -> None:
-    """Metric names turn '.' into '_', so two topics that differ only there could not be told apart."""
+    """Metric names have '_' for '.', so two topics that differ only there would share their metrics."""
     if "." not in name and "_" not in name:
         return
     folded = name.replace(".", "_")

@@ -1,8 +1,8 @@
-"""Decisions about topics: what to write to the store, or the Kafka error that says why not.
+"""Decisions about topics: each returns operations for the store, or raises KafkaError.
 
-Every list of operations starts with a check of the controller's epoch, so that a controller which was replaced without
-noticing cannot write any more. All further operations compare versions with the image they were decided on; a conflict
-means that the image was old: read the changes and decide again.
+Every list of operations starts with a check of the controller epoch, so that a controller that has been replaced cannot
+write any more. All further operations compare versions with the image of the decision. A conflict means that the image
+was stale: read the changes and decide again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,11 +23,11 @@ from ottla.cluster.image import (
 from ottla.cluster.topic_names import check_no_collision, check_topic_name
 from ottla.cluster.znodes import PartitionStateZnode
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import METADATA_TOPIC_ID, ZERO_TOPIC_ID, TopicId, format_topic_id, new_topic_id
+from ottla.model import FIRST_LEADER_EPOCH, METADATA_TOPIC_ID, ZERO_TOPIC_ID, TopicId, format_topic_id, new_topic_id
 from ottla.store.interface import Check, Create, Delete, Op, Put, Set
 
 UNSET = -1
-"""A number of partitions or replicas that the cluster's default replaces."""
+"""A number of partitions or replicas that stands for the cluster's default."""
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 
@@ -49,9 +49,9 @@ def find_topic(image: ClusterImage, name: str) -> TopicState:
 
 
 def check_can_be_written(path: str, version: int) -> None:
-    """Refuse to decide on a node whose present value nobody can read."""
+    """Raise KafkaError if the node is damaged and its present value is unknown."""
     if version == UNKNOWN_VERSION:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"The node {path} of the store is damaged; mend it first.")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"The node {path} of the store is damaged; repair it first.")
 
 
 def create_topic(
@@ -66,7 +66,7 @@ def create_topic(
     default_replication_factor: int = 1,
     random_bytes: RandomBytes,
 ) -> tuple[list[Op], TopicState]:
-    """A new topic, its partitions led by their first replicas. The configs must have been validated."""
+    """Create a topic. The first replica of each partition leads it. The caller has validated the configs."""
     check_topic_name(name)
     if name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"The topic {name!r} already exists.")
@@ -81,7 +81,7 @@ def create_topic(
         factor = _factor(replication_factor, default_replication_factor)
         count = _count(partitions, default_partitions)
         brokers = _enough_brokers(image, factor)
-        start = Start(_below(len(brokers), random_bytes), _below(len(brokers), random_bytes))
+        start = Start(_random_below(len(brokers), random_bytes), _random_below(len(brokers), random_bytes))
         replicas = assign_replicas(brokers, count, factor, start)
     topic_id = _unused_topic_id(image, random_bytes)
     fence = controller_fence(image)
@@ -99,7 +99,7 @@ def create_partitions(
     count: int,
     assignment: Sequence[Sequence[int]] | None = None,
 ) -> tuple[list[Op], TopicState]:
-    """More partitions for a topic, `count` in all; `assignment` lists the replicas of the new ones."""
+    """Add partitions to a topic, up to `count` in all. `assignment` has the replicas of the new partitions."""
     topic = find_topic(image, name)
     check_can_be_written(znodes.topic_path(name), topic.version)
     present = len(topic.partitions)
@@ -137,7 +137,7 @@ def create_partitions(
 
 
 def delete_topic(image: ClusterImage, name: str) -> list[Op]:
-    """Everything that describes the topic, children first. Brokers remove its logs when they see it gone."""
+    """Delete all nodes of the topic, children first. Brokers then delete its logs."""
     topic = find_topic(image, name)
     ops: list[Op] = [controller_fence(image)]
     known = [state.partition for state in topic.partitions if state.version != NO_VERSION]
@@ -155,10 +155,10 @@ def delete_topic(image: ClusterImage, name: str) -> list[Op]:
 
 
 def delete_marked_topics(image: ClusterImage, *, enabled: bool) -> Iterator[list[Op]]:
-    """What to write for the topics that tools have marked in `/admin/delete_topics`, as Kafka's controller did.
+    """Delete the topics that tools have marked in `/admin/delete_topics`, as Kafka's controller did.
 
-    A mark is removed together with its topic. If there is no such topic, or deletion is not `enabled`, the mark alone
-    is removed. A topic whose node is damaged keeps its mark until the node is mended.
+    The mark is deleted together with its topic. If there is no such topic, or deletion is not `enabled`, only the mark
+    is deleted. A topic whose node is damaged keeps its mark until the node is repaired.
     """
     for name in sorted(image.topics_to_delete):
         if name in image.topics and enabled:
@@ -220,7 +220,7 @@ def _checked_new_assignment(
 def check_replicas(
     image: ClusterImage, partition: int, replicas: Sequence[int], factor: int | None = None
 ) -> tuple[int, ...]:
-    """Replicas that somebody chose. Without a `factor` there may be any number of them."""
+    """Check replicas that a client assigned. If `factor` is None, any number of them is valid."""
     problem = None
     if not replicas:
         problem = "no replicas"
@@ -237,12 +237,12 @@ def check_replicas(
     return tuple(replicas)
 
 
-def _below(limit: int, random_bytes: RandomBytes) -> int:
-    return int.from_bytes(random_bytes(8)) % limit
+def _random_below(bound: int, random_bytes: RandomBytes) -> int:
+    return int.from_bytes(random_bytes(8)) % bound
 
 
 def _unused_topic_id(image: ClusterImage, random_bytes: RandomBytes) -> TopicId:
-    """Kafka also avoids ids whose printed form starts with a dash: tools would take them for an option."""
+    """Like Kafka, avoid ids whose printed form starts with a dash: tools would parse them as an option."""
     while True:
         topic_id = new_topic_id(random_bytes(16))
         reserved = topic_id in (ZERO_TOPIC_ID, METADATA_TOPIC_ID) or format_topic_id(topic_id).startswith("-")
@@ -251,7 +251,9 @@ def _unused_topic_id(image: ClusterImage, random_bytes: RandomBytes) -> TopicId:
 
 
 def _new_partition(image: ClusterImage, partition: int, replicas: tuple[int, ...]) -> PartitionState:
-    return PartitionState(partition, replicas[0], 0, replicas, replicas, (), (), image.controller_epoch, version=0)
+    return PartitionState(
+        partition, replicas[0], FIRST_LEADER_EPOCH, replicas, replicas, (), (), image.controller_epoch, version=0
+    )
 
 
 def _create_states(topic: str, states: Sequence[PartitionState]) -> list[Op]:

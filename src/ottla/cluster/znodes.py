@@ -1,7 +1,7 @@
-"""The nodes of the store: Kafka's ZooKeeper paths and the JSON inside, one writer and one reader for each kind.
+"""The nodes of the store: Kafka's ZooKeeper paths and their JSON, with one writer and one reader for each kind.
 
-The order of the keys is the one Kafka's own brokers write. Readers take what they need and ignore the rest, so that a
-newer or an older version of a node is still understood. docs/formats/store.md is the page about it.
+The keys are in the order in which Kafka's brokers write them. Readers ignore keys that they do not need, so that they
+can read newer and older versions of a node. docs/formats/store.md describes the format.
 """
 
 import json
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
-from ottla.model import TopicId, format_topic_id, parse_topic_id
+from ottla.model import ControllerEpoch, LeaderEpoch, TopicId, format_topic_id, parse_topic_id
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ NO_LEADER = -1
 
 
 class InvalidZnodeError(ValueError):
-    """The data of a node is not what its kind of node holds."""
+    """The data of a node does not parse."""
 
 
 class Endpoint(NamedTuple):
@@ -61,9 +61,9 @@ class TopicZnode(NamedTuple):
 
 class PartitionStateZnode(NamedTuple):
     leader: int
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     isr: tuple[int, ...]
-    controller_epoch: int
+    controller_epoch: ControllerEpoch
 
 
 class ProducerIdBlock(NamedTuple):
@@ -106,8 +106,8 @@ def offset_path(group: str, topic: str, partition: int) -> str:
 
 
 def encode_name(name: str) -> str:
-    """A name that people choose freely, as one segment of a path: everything but letters, digits, `-._~` and the angle
-    brackets of `<default>` becomes `%XX`. The names that no path may hold, the empty one and dots, are escaped too."""
+    """An arbitrary name as one segment of a path. All characters except letters, digits, `-._~` and the angle brackets
+    of `<default>` become `%XX`. The empty name and names of dots only, which no path may contain, are escaped too."""
     if not name.strip("."):
         return "%2E" * len(name) or "%"
     if _PLAIN.issuperset(name):
@@ -137,7 +137,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 def _reader(kind: str) -> Callable[[Callable[[bytes], T]], Callable[[bytes], T]]:
-    """Whatever is wrong with the data, the reader says which kind of node could not be read."""
+    """Makes a reader raise InvalidZnodeError, with the kind of the node, for all invalid data."""
 
     def wrap(read: Callable[[bytes], T]) -> Callable[[bytes], T]:
         @wraps(read)
@@ -159,12 +159,12 @@ def _encode(value: Mapping[str, Any]) -> bytes:
 def _decode(data: bytes) -> Any:
     value = json.loads(str(data, "utf-8"))
     if b"\\u" in data:
-        _encode(value)  # An escaped half of a surrogate pair could not be sent to any client.
+        _encode(value)  # Raises for an unpaired surrogate, which could not be sent to any client.
     return value
 
 
 def _int32(value: Any) -> int:
-    """Every number of a node goes to clients in four bytes."""
+    """The protocol sends these numbers as four bytes."""
     number = int(value)
     if not -(2**31) <= number < 2**31:
         raise ValueError("the number does not fit in four bytes")
@@ -266,9 +266,9 @@ def decode_partition_state(data: bytes) -> PartitionStateZnode:
     value = _decode(data)
     return PartitionStateZnode(
         _int32(value["leader"]),
-        _int32(value["leader_epoch"]),
+        LeaderEpoch(_int32(value["leader_epoch"])),
         _broker_ids(value["isr"]),
-        _int32(value["controller_epoch"]),
+        ControllerEpoch(_int32(value["controller_epoch"])),
     )
 
 
@@ -299,13 +299,13 @@ def decode_controller(data: bytes) -> int:
     return broker_id
 
 
-def encode_controller_epoch(epoch: int) -> bytes:
+def encode_controller_epoch(epoch: ControllerEpoch) -> bytes:
     return str(epoch).encode()
 
 
 @_reader("controller epoch")
-def decode_controller_epoch(data: bytes) -> int:
-    return _int32(data)
+def decode_controller_epoch(data: bytes) -> ControllerEpoch:
+    return ControllerEpoch(_int32(data))
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:

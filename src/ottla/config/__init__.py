@@ -1,6 +1,6 @@
-"""One table of every Kafka config key, and everything that reads it.
+"""One table of all Kafka config keys, and the modules that use it.
 
-`keys` holds the rows; `values` turns text into typed values and back; `broker` and `topic` compute what is in effect;
-`describe` and `alter` answer Kafka's config requests; `load` reads server.properties and the environment; `document`
-writes the reference page.
+`keys` has the rows. `values` parses and formats values. `broker` and `topic` compute the values in effect. `describe`
+and `alter` serve Kafka's config requests. `load` reads server.properties and the environment. `document` writes the
+reference page.
 """

@@ -1,7 +1,7 @@
 """AlterConfigs and IncrementalAlterConfigs: compute the new values of a resource and validate them.
 
-The caller stores the result. A KafkaError carries the error code that Apache Kafka answers: INVALID_REQUEST for a
-malformed request and for names and values of brokers, INVALID_CONFIG for names and values of topics and groups.
+The caller stores the result. A KafkaError has the error code of Apache Kafka: INVALID_REQUEST for a malformed request
+and for names and values of brokers, INVALID_CONFIG for names and values of topics and groups.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Resource(Enum):
     TOPIC = "topic"
     BROKER = "broker"
     BROKER_DEFAULT = "broker default"
-    """All brokers of the cluster. In the protocol it is a broker with an empty name."""
+    """All brokers of the cluster. In the protocol this is a broker with an empty name."""
     GROUP = "group"
     CLIENT_METRICS = "client metrics"
 
@@ -54,9 +54,15 @@ _TABLES: dict[Resource, Mapping[str, Key]] = {
 }
 
 TOPIC_TYPE = 2
-"""The id of a topic among the types of resources."""
+BROKER_TYPE = 4
+"""The resource type ids of topics and brokers."""
 
-_BY_TYPE_ID = {TOPIC_TYPE: Resource.TOPIC, 4: Resource.BROKER, 16: Resource.CLIENT_METRICS, 32: Resource.GROUP}
+_BY_TYPE_ID = {
+    TOPIC_TYPE: Resource.TOPIC,
+    BROKER_TYPE: Resource.BROKER,
+    16: Resource.CLIENT_METRICS,
+    32: Resource.GROUP,
+}
 
 _PER_LISTENER_ONLY = frozenset(
     {
@@ -76,7 +82,7 @@ _PER_LISTENER_ONLY = frozenset(
 
 
 def resource_of(type_id: int, name: str, node_id: int) -> Resource:
-    """The kind of the resource with this type id and name; KafkaError if this broker has no such resource."""
+    """The kind of the resource with this type id and name. Raises KafkaError if this broker has no such resource."""
     resource = _BY_TYPE_ID.get(type_id)
     if resource is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {type_id}")
@@ -115,7 +121,7 @@ def apply_incremental(
 
 
 def apply_full(resource: Resource, broker: BrokerConfig, values: Iterable[tuple[str, str | None]]) -> dict[str, str]:
-    """The values of the request, which replace all values of the resource."""
+    """Replace all values of the resource by the values of the request."""
     values = list(values)
     _refuse_repeated(name for name, _ in values)
     _refuse_null(name for name, value in values if value is None)
@@ -125,7 +131,7 @@ def apply_full(resource: Resource, broker: BrokerConfig, values: Iterable[tuple[
 
 
 def validate(resource: Resource, broker: BrokerConfig, overrides: Mapping[str, str]) -> None:
-    """KafkaError unless the resource may have exactly these values."""
+    """Raise KafkaError unless the resource may have exactly these values."""
     try:
         if resource is Resource.TOPIC:
             validate_topic_overrides(overrides, broker)
@@ -148,7 +154,7 @@ def _code(resource: Resource, error: ConfigError) -> ErrorCode:
 
 
 def _validate_broker(broker: BrokerConfig, overrides: Mapping[str, str], *, per_broker: bool) -> None:
-    """Accept names that are not in the table, as Kafka does: they may belong to a plug-in."""
+    """Validate broker values. As in Kafka, names that are not in the table are accepted: a plug-in may use them."""
     for name, text in overrides.items():
         key = BROKER_KEYS.get(base_name(name))
         if key is None:
@@ -161,8 +167,8 @@ def _validate_broker(broker: BrokerConfig, overrides: Mapping[str, str], *, per_
         if not per_broker and key.update is Update.PER_BROKER:
             raise ConfigError(name, shown, "it can only be set for one broker, not for all of them")
         _check_value(key, name, text)
-    own, everyone = (overrides, broker.cluster) if per_broker else (broker.per_broker, overrides)
-    altered = BrokerConfig(broker.static, own, everyone)
+    own, cluster_wide = (overrides, broker.cluster) if per_broker else (broker.per_broker, overrides)
+    altered = BrokerConfig(broker.static, own, cluster_wide)
     broker_listeners(altered)
     consistency.check_change(broker, altered)
 
@@ -174,13 +180,13 @@ def _check_value(key: Key, name: str, text: str) -> None:
     except ConfigError as error:
         raise ConfigError(name, error.value, error.reason) from None
     if key.name in consistency.CONNECTION_LIMITS and value == 0:
-        raise ConfigError(name, text, "the value must be at least 1, or nobody can connect")
+        raise ConfigError(name, text, "the value must be at least 1, or no client can connect")
 
 
 def _alter_list(table: Mapping[str, Key], current: str | None, name: str, operation: Operation, value: str) -> str:
     key = table.get(name)
     if key is None or key.kind is not Kind.LIST:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{operation.name} needs a key whose type is a list, {name} is none")
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{operation.name} needs a key of type list, which {name} is not")
     members = _members(current if current is not None else key.default or "")
     if operation is Operation.APPEND:
         return ",".join(dict.fromkeys(members + _members(value)))
@@ -201,4 +207,4 @@ def _refuse_repeated(names: Iterable[str]) -> None:
 def _refuse_null(names: Iterable[str]) -> None:
     nulls = ", ".join(names)
     if nulls:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"A value is needed for {nulls}, null is none")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The value of {nulls} must not be null")

@@ -27,8 +27,8 @@ def _key_of(name: str) -> Key | None:
 class BrokerConfig:
     """Immutable. Precedence: this broker's dynamic values, the cluster's dynamic values, the static file, defaults.
 
-    Reading is one dictionary look-up. A key that Kafka derives from others when it is unset, such as log.retention.ms
-    from log.retention.hours, reads as the derived value; `parsed` has what was really set.
+    Reading a value is one dictionary lookup. If a key is unset and Kafka derives it from others, such as
+    log.retention.ms from log.retention.hours, its value is the derived one. `parsed` has the values without derivation.
     """
 
     __slots__ = ("_values", "cluster", "parsed", "per_broker", "static", "warnings")
@@ -52,13 +52,13 @@ class BrokerConfig:
     def with_dynamic(self, per_broker: Mapping[str, str], cluster: Mapping[str, str]) -> BrokerConfig:
         """The same static values with other dynamic values.
 
-        A stored value that this release, or the file, contradicts is left out with a warning: it must not keep a
-        broker from starting.
+        A stored value that is invalid in this release, or that contradicts the file, is ignored with a warning: it must
+        not keep a broker from starting.
         """
         warnings: list[str] = []
-        everyone = _usable(cluster, lambda layer: BrokerConfig(self.static, {}, layer), warnings)
-        own = _usable(per_broker, lambda layer: BrokerConfig(self.static, layer, everyone), warnings)
-        usable = BrokerConfig(self.static, own, everyone)
+        cluster_wide = _usable(cluster, lambda layer: BrokerConfig(self.static, {}, layer), warnings)
+        own = _usable(per_broker, lambda layer: BrokerConfig(self.static, layer, cluster_wide), warnings)
+        usable = BrokerConfig(self.static, own, cluster_wide)
         usable.warnings = (*usable.warnings, *warnings)
         return usable
 
@@ -68,7 +68,7 @@ class BrokerConfig:
     def integer(self, name: str) -> int:
         value = self._values[name]
         if not isinstance(value, int):
-            raise _wrong(name, value, "a whole number")
+            raise _wrong(name, value, "an integer")
         return value
 
     def boolean(self, name: str) -> bool:
@@ -86,7 +86,7 @@ class BrokerConfig:
     def string(self, name: str) -> str:
         value = self._values[name]
         if not isinstance(value, str):
-            raise _wrong(name, value, "a text")
+            raise _wrong(name, value, "a string")
         return value
 
     def list(self, name: str) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ class BrokerConfig:
 
 
 def _with_both_ids(static: Mapping[str, str]) -> dict[str, str]:
-    """node.id and broker.id are two names of one number."""
+    """Set both node.id and broker.id, which are two names of the same setting."""
     both = dict(static)
     node, broker = both.get("node.id"), both.get("broker.id")
     if broker is not None and broker.strip() == "-1":  # Kafka's default: no id.
@@ -118,7 +118,7 @@ def _parse_layer(layer: Mapping[str, str]) -> dict[str, Value]:
 def _usable(
     layer: Mapping[str, str], build: Callable[[Mapping[str, str]], BrokerConfig], warnings: list[str]
 ) -> dict[str, str]:
-    """The values of a layer without those that make the config invalid. Each value adds to the ones before it."""
+    """The values of a layer, without those that make the config invalid together with the values before them."""
     usable: dict[str, str] = {}
     for name, text in layer.items():
         try:
@@ -149,4 +149,4 @@ def _with_fallbacks(parsed: dict[str, Value | None]) -> dict[str, Value | None]:
 
 
 def _wrong(name: str, value: object, expected: str) -> ConfigError:
-    return ConfigError(name, value, f"{expected} is needed here")
+    return ConfigError(name, value, f"the value must be {expected}")

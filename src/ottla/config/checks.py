@@ -1,13 +1,13 @@
-"""The rules that values of config keys obey, as small objects the key table can hold.
+"""The rules for values of config keys, as small objects in the key table.
 
-The texts for numbers and single words are those of Apache Kafka.
+The messages for numbers and single words are those of Apache Kafka.
 """
 
 from ottla.config.definition import Check, Value
 
 
 class Range:
-    """A number within bounds, both included; `also` is one more value that is allowed."""
+    """A number within inclusive bounds. `also` is one more allowed value."""
 
     __slots__ = ("also", "high", "low")
 
@@ -49,7 +49,7 @@ class OneOf:
 
 
 class ListOf:
-    """A list without empty members; of given words only, when there are any."""
+    """A list without empty members. If there are `choices`, only these are allowed."""
 
     __slots__ = ("choices", "may_be_empty")
 
@@ -106,7 +106,7 @@ class ThrottledReplicas:
 
 
 class OffsetReset:
-    """Where a share group starts: latest, earliest, or a duration ago in ISO 8601 (KIP-932)."""
+    """The start position of a share group: latest, earliest, or an ISO 8601 duration ago (KIP-932)."""
 
     __slots__ = ()
 

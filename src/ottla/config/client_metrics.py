@@ -27,7 +27,7 @@ def client_metrics_values(overrides: Mapping[str, str]) -> dict[str, Value | Non
 
 
 def validate_client_metrics_overrides(overrides: Mapping[str, str]) -> None:
-    """ConfigError for a name that is no key of a subscription, or a value it cannot have."""
+    """Raise ConfigError for an unknown name or an invalid value."""
     for name in overrides:
         if name not in CLIENT_METRICS_KEYS:
             raise UnknownKeyError("client metrics", name)
@@ -40,7 +40,7 @@ def validate_client_metrics_overrides(overrides: Mapping[str, str]) -> None:
 
 
 def _check_match(entry: str) -> None:
-    import re  # Rarely needed, and it would slow every start down.
+    import re  # Imported here because it is rarely needed and slows down every start.
 
     selector, equals, pattern = entry.partition("=")
     if not equals or selector.strip() not in _SELECTORS or "=" in pattern:
@@ -48,4 +48,4 @@ def _check_match(entry: str) -> None:
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ConfigError("match", entry, f"the pattern is no regular expression, {error}") from None
+        raise ConfigError("match", entry, f"the pattern is not a regular expression: {error}") from None

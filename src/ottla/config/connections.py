@@ -1,4 +1,4 @@
-"""Limits on connections from one address: max.connections.per.ip and its exceptions."""
+"""Connection limits per address: max.connections.per.ip.overrides."""
 
 import re
 from functools import lru_cache
@@ -13,7 +13,7 @@ _HOST = re.compile(r"[0-9a-zA-Z\-%._:]+")
 def parse_overrides(text: str) -> dict[str, int]:
     """The limit of each address in a list of address:number.
 
-    Ottla compares addresses only: the limit of a host name has no effect.
+    Ottla compares only addresses, so a limit for a host name has no effect.
     """
     limits = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
@@ -23,12 +23,12 @@ def parse_overrides(text: str) -> dict[str, int]:
         try:
             limits[_normal_form(host)] = int(number)
         except ValueError:
-            raise ConfigError(_KEY, text, f"{number} in {entry} is not a whole number") from None
+            raise ConfigError(_KEY, text, f"{number} in {entry} is not an integer") from None
     return limits
 
 
 def _normal_form(host: str) -> str:
-    from ipaddress import ip_address  # Rarely needed, and it would slow every start down.
+    from ipaddress import ip_address  # Imported here because it is rarely needed and slows down every start.
 
     try:
         return str(ip_address(host))

@@ -1,10 +1,11 @@
-"""Rules over several broker keys, or over the value that several keys amount to: those of Apache Kafka 4.3.
+"""The rules of Apache Kafka 4.3 for combinations of broker keys, and for values that several keys determine.
 
-`check` is for every config that a broker starts with or changes to, `check_change` for the change alone.
+`check` validates a config at the start and after a change, `check_change` validates the change itself.
 """
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
 
 CONNECTION_LIMITS = ("max.connections", "max.connection.creation.rate")
-_FEWEST_CLEANER_BYTES = 1 << 20
+_MIN_CLEANER_BYTES = 1 << 20
 _AT_MOST = (
     ("replica.fetch.wait.max.ms", "replica.socket.timeout.ms"),
     ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
@@ -25,7 +26,7 @@ _AT_MOST = (
     ("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
     ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
 )
-"""Pairs of keys: the value of the first must not be above that of the second."""
+"""Pairs of keys. The value of the first key must not be above that of the second."""
 _THREAD_POOLS = (
     "background.threads",
     "log.cleaner.threads",
@@ -39,11 +40,11 @@ _LOCAL_RETENTION = (
     ("log.local.retention.bytes", "log.retention.bytes"),
 )
 _FIXED_CLASSES = ("metric.reporters", "principal.builder.class")
-"""Keys that name Java classes. Ottla can run none of them, so that only the class of the default is accepted."""
+"""Keys that name Java classes. Ottla cannot load these, so it accepts only the default."""
 
 
 def check(config: BrokerConfig) -> None:
-    """ConfigError unless a broker can work with these values."""
+    """Raise ConfigError for an invalid combination of values."""
     _check_log(config)
     _check_groups(config)
     _check_connections(config)
@@ -60,23 +61,31 @@ def _check_log(config: BrokerConfig) -> None:
         if config.integer(name) < low:
             raise ConfigError(name, config.integer(name), f"the value must be at least {low}")
     if config.integer("log.retention.ms") == 0:
-        raise ConfigError("log.retention.ms", 0, "the value must be at least 1, or -1 for ever")
+        raise ConfigError("log.retention.ms", 0, "the value must be at least 1, or -1 for no limit")
     threads, buffer = config.integer("log.cleaner.threads"), config.integer("log.cleaner.dedupe.buffer.size")
     if threads < 1:
         raise ConfigError("log.cleaner.threads", threads, "the value must be at least 1")
-    if buffer // threads <= _FEWEST_CLEANER_BYTES:
-        reason = f"the value must be more than {_FEWEST_CLEANER_BYTES} for each of {threads} log.cleaner.threads"
+    if buffer // threads <= _MIN_CLEANER_BYTES:
+        reason = f"the value must be more than {_MIN_CLEANER_BYTES} for each of {threads} log.cleaner.threads"
         raise ConfigError("log.cleaner.dedupe.buffer.size", buffer, reason)
+    rate = config.double("log.cleaner.io.max.bytes.per.second")
+    if rate == 0:
+        # Apache Kafka's cleaner sleeps for ever then, even if the value is changed.
+        raise ConfigError("log.cleaner.io.max.bytes.per.second", rate, "0 would stop compaction for ever")
+    load = config.double("log.cleaner.io.buffer.load.factor")
+    if not 0 < load < math.inf:
+        # Apache Kafka's cleaner finds no room for any key then, and gives up every partition.
+        raise ConfigError("log.cleaner.io.buffer.load.factor", load, "the value must be finite and above 0")
 
 
 def _check_connections(config: BrokerConfig) -> None:
-    """Nobody could ever connect again, to change the value back, if a limit were zero."""
+    """Reject a limit of zero: no client could connect any more to change the value."""
     for name in CONNECTION_LIMITS:
         if config.integer(name) < 1:
-            raise ConfigError(name, config.integer(name), "the value must be at least 1, or nobody can connect")
+            raise ConfigError(name, config.integer(name), "the value must be at least 1, or no client can connect")
     overrides = parse_overrides(config.string("max.connections.per.ip.overrides"))
     if not config.integer("max.connections.per.ip") and not any(limit > 0 for limit in overrides.values()):
-        reason = "0 needs max.connections.per.ip.overrides for some address, or nobody can connect"
+        reason = "0 needs max.connections.per.ip.overrides for some address, or no client can connect"
         raise ConfigError("max.connections.per.ip", 0, reason)
     queued, largest = config.integer("queued.max.request.bytes"), config.integer("socket.request.max.bytes")
     if 0 < queued < largest:
@@ -112,7 +121,7 @@ def _check_groups(config: BrokerConfig) -> None:
 
 @cache
 def _bounded_keys() -> tuple[tuple[str, str, str], ...]:
-    """Keys of groups whose bounds are keys too: group.share.min.x, group.share.x, group.share.max.x."""
+    """Group keys whose bounds are other keys: group.share.x with group.share.min.x and group.share.max.x."""
     found = []
     for name in BROKER_KEYS:
         group, _, rest = name.partition(".")
@@ -124,7 +133,7 @@ def _bounded_keys() -> tuple[tuple[str, str, str], ...]:
 
 
 def check_change(old: BrokerConfig, new: BrokerConfig) -> None:
-    """ConfigError unless a running broker may go from one config to the other."""
+    """Raise ConfigError unless a running broker may change from one config to the other."""
     for name in _THREAD_POOLS:
         before, after = old.integer(name), new.integer(name)
         if after != before and not before // 2 <= after <= before * 2:
@@ -140,7 +149,7 @@ def check_change(old: BrokerConfig, new: BrokerConfig) -> None:
 
 
 def _check_local_retention(config: BrokerConfig, local: str, total: str) -> None:
-    """-2 stands for the total, -1 for no limit."""
-    limit, value = config.integer(total), config.integer(local)
-    if limit >= 0 and value != -2 and not 0 <= value <= limit:
-        raise ConfigError(local, value, f"the value must be -2 or at most {total}, which is {limit}")
+    """-2 means the total retention, -1 no limit."""
+    total_value, value = config.integer(total), config.integer(local)
+    if total_value >= 0 and value != -2 and not 0 <= value <= total_value:
+        raise ConfigError(local, value, f"the value must be -2 or at most {total}, which is {total_value}")

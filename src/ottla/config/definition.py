@@ -1,10 +1,10 @@
-"""What one row of the config table says: Kafka's name, type, default, allowed values, and how it may change."""
+"""One row of the config table: Kafka's name, type, default, allowed values, and how the key may change."""
 
 from enum import Enum, IntEnum
 from typing import Protocol, TypeAlias
 
 Value: TypeAlias = bool | int | float | str | tuple[str, ...]
-"""A parsed value; an unset key has None instead."""
+"""A parsed value. An unset key has None instead."""
 
 
 class Kind(IntEnum):
@@ -36,7 +36,7 @@ class Importance(Enum):
 
 
 class Effect(Enum):
-    """Whether Ottla acts on a key, or only accepts and describes it, so that tools and files written for Kafka work."""
+    """Whether a key has an effect in Ottla, or is only accepted and described for Kafka's tools and files."""
 
     SERVED = "served"
     DESCRIBED = "described only"
@@ -63,7 +63,7 @@ class UnknownKeyError(ConfigError):
 
 
 class LimitError(ConfigError):
-    """A value beyond that of another key, in the words of Apache Kafka."""
+    """A value beyond the limit that another key sets. The message is that of Apache Kafka."""
 
     def __init__(self, name: str, value: object, relation: str, limit: str) -> None:
         ValueError.__init__(self, f"{name} must be {relation} {limit}")
@@ -76,10 +76,10 @@ class Check(Protocol):
     """A rule for the value of one key."""
 
     def problem(self, value: Value) -> str | None:
-        """Why the value is refused, as the end of a sentence; None when it is fine."""
+        """Why the value is invalid, as the end of a sentence; None if it is valid."""
 
     def describe(self) -> str:
-        """What is allowed, for the reference page."""
+        """The allowed values, for the reference page."""
 
 
 _SAME = object()
@@ -120,7 +120,7 @@ class Key:
         self.name = name
         self.kind = kind
         self.kafka_default = default
-        """Apache Kafka's default; it differs from `default` where one small node is better served by another value."""
+        """Apache Kafka's default. `default` differs from it where another value suits a single small node better."""
         self.default: str | None = default if ottla_default is _SAME else ottla_default  # type: ignore[assignment]
         self.importance = importance
         self.doc = doc
@@ -128,13 +128,13 @@ class Key:
         self.update = update
         self.effect = effect
         self.internal = internal
-        """Not listed by DescribeConfigs unless someone set it."""
+        """DescribeConfigs lists the key only if it is set."""
         self.server_key = server_key
-        """For topic and group keys: the broker key that holds the default."""
+        """For topic and group keys: the broker key with the default."""
 
     @property
     def sensitive(self) -> bool:
-        """Secrets are accepted, kept and never shown."""
+        """Whether the value is a secret. Secrets are stored, but never shown."""
         return self.kind is Kind.PASSWORD
 
     def __repr__(self) -> str:

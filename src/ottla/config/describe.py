@@ -48,9 +48,9 @@ class ConfigEntry(NamedTuple):
     source: Source
     sensitive: bool
     synonyms: tuple[Synonym, ...]
-    """Every layer that has a value, the one in effect first."""
+    """All layers that have a value, the layer in effect first."""
     kind: int
-    """The type's id; 0 for a key that is not in the table."""
+    """The id of the type; 0 for a key that is not in the table."""
     documentation: str | None
 
 
@@ -121,7 +121,7 @@ def _chosen(table: Mapping[str, Key], overrides: Mapping[str, str], names: Colle
 def _own(
     key: Key, overrides: Mapping[str, str], values: Mapping[str, Value | None], source: Source
 ) -> tuple[Synonym, ...]:
-    """The resource's own value, unless it cannot be used."""
+    """The resource's own value, unless it is invalid."""
     own, _ = usable({key.name: key}, overrides)
     return (Synonym(key.name, format_value(values[key.name]), source),) if key.name in own else ()
 
@@ -155,7 +155,7 @@ def _broker_entry(name: str, value: Value | None, synonyms: tuple[Synonym, ...])
 
 
 def _is_sensitive(name: str) -> bool:
-    """A name that is not in the table may be a plug-in's password: treat it as sensitive."""
+    """Whether a key is sensitive. A name that is not in the table may be a password of a plug-in, so it is."""
     key = BROKER_KEYS.get(base_name(name))
     return key is None or key.sensitive
 
@@ -167,8 +167,8 @@ def _synonym(name: str, text: str | None, source: Source) -> Synonym:
 def _broker_layers(broker: BrokerConfig, name: str) -> tuple[Synonym, ...]:
     """The values of a broker key in all layers, strongest layer first.
 
-    As in Kafka the list begins at the key's own name: a topic whose retention comes from log.retention.hours alone
-    shows no synonym for log.retention.ms.
+    As in Kafka, the list begins at the key's own name: if only log.retention.hours is set, the retention of a topic
+    has no synonyms.
     """
     layers: list[Synonym] = []
     candidates = broker_synonyms(name)

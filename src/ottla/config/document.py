@@ -1,4 +1,4 @@
-"""Prints docs/configuration.md from the table: `python -m ottla.config.document`."""
+"""Prints docs/configuration.md from the table."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -9,45 +9,46 @@ from ottla.config.keys import BROKER_KEYS, BROKER_SUBJECTS, CLIENT_METRICS_KEYS,
 _INTRODUCTION = """\
 # Configuration
 
-This page is generated from the table in `ottla.config.keys`; `make docs` writes it anew.
+`make docs` generates this page from the table in `ottla.config.keys`.
 
-Ottla knows every key of Apache Kafka 4.3, by Kafka's own name, and the keys of the ZooKeeper days that it still uses. A
-`server.properties` written for Kafka is accepted unchanged; a key that is not on this page is reported and passed over.
+Ottla accepts every key of Apache Kafka 4.3, with Kafka's name, and the ZooKeeper keys of earlier versions that it still
+uses. A `server.properties` file of Kafka works unchanged. The broker logs a warning for a key that is not on this page,
+and ignores it.
 
-**Where a value comes from**, strongest first: what `IncrementalAlterConfigs` set for this broker, what it set for all
-brokers, `--set key=value` on the command line, the environment, `server.properties`, the default. In the environment
-`KAFKA_LOG_RETENTION_HOURS` is `log.retention.hours`: a dot is written as `_`, an underscore as `__`, a hyphen as `___`;
-the prefix `KAFKA_CFG_` works as well.
+**Precedence of values**, highest first: values that `IncrementalAlterConfigs` set for this broker, values that it set
+for all brokers, `--set key=value` on the command line, the environment, `server.properties`, the default. In the
+environment `KAFKA_LOG_RETENTION_HOURS` is `log.retention.hours`: write a dot as `_`, an underscore as `__`, and a
+hyphen as `___`. The prefix `KAFKA_CFG_` works as well.
 
-**In Ottla** says what becomes of a key. *Served*: Ottla acts on it. *Described*: Ottla accepts it and shows it to
-tools, but nothing depends on it.
+**In Ottla** tells whether a key has an effect. *Served*: it has. *Described*: Ottla accepts the key and shows it to
+tools, but it has no effect.
 
-**At run time** says whether a broker key can change without a restart: not at all, for one broker, or also for all
+**At run time** tells whether a broker key can change without a restart: not at all, for one broker, or also for all
 brokers at once. Keys of topics, groups and client metrics can always change.
 """
 
 _TOPIC_INTRODUCTION = """\
 ## Topic keys
 
-Set when a topic is created or at any time later. A topic without a value of its own follows the broker key beside it.
+Set them when a topic is created, or at any time later. A topic without its own value has the value of the broker key.
 """
 
 _GROUP_INTRODUCTION = """\
 ## Group keys
 
-Set at any time for one group. A group without a value of its own follows the broker key beside it.
+Set them at any time for one group. A group without its own value has the value of the broker key.
 """
 
 _CLIENT_METRICS_INTRODUCTION = """\
 ## Client metrics keys
 
-Set at any time for one subscription (KIP-714).
+Set them at any time for one subscription (KIP-714).
 """
 
 _DIFFERENCES_INTRODUCTION = """\
 ## Defaults that differ from Kafka's
 
-One small node is the common case, so these defaults suit it; a file that sets them is obeyed.
+These defaults suit a single small node, which is the common case. Set the keys to override them.
 """
 
 

@@ -1,4 +1,4 @@
-"""The settings of one group: the values in effect, and the limits that the broker sets to them."""
+"""The settings of one group: the values in effect, and the limits that the broker sets for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def group_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value | None]:
-    """Every group key with its value. Overrides that are no group keys, or cannot be used, are passed over."""
+    """Every group key with its value. Ignores unknown and invalid overrides."""
     own, _ = usable(GROUP_KEYS, overrides)
     values: dict[str, Value | None] = {}
     for name, key in GROUP_KEYS.items():
@@ -29,7 +29,7 @@ def group_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str
 
 
 def validate_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
-    """ConfigError for a name that is no group key, a value it cannot have, or one outside the broker's limits."""
+    """Raise ConfigError for an unknown name, an invalid value, or a value outside the broker's limits."""
     for name in overrides:
         if name not in GROUP_KEYS:
             raise UnknownKeyError("group", name)
@@ -46,7 +46,7 @@ def validate_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig)
 
 
 def _check_limits(broker: BrokerConfig, name: str, value: Value | None) -> None:
-    """A limit is named like the key, with min or max after the kind of group: group.share.max.delivery.count.limit."""
+    """Check the limits. Their keys have min or max after the kind of group: group.share.max.delivery.count.limit."""
     if not isinstance(value, int):
         return
     kind, _, rest = name.partition(".")

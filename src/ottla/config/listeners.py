@@ -1,4 +1,4 @@
-"""Listener addresses as Kafka writes them: NAME://host:port, with a map from names to security protocols."""
+"""Listener addresses in Kafka's form, NAME://host:port, and the map from names to security protocols."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Listener(NamedTuple):
     name: str
     protocol: str
     host: str
-    """Empty for every interface; IPv6 addresses stand without brackets."""
+    """Empty for all interfaces. IPv6 addresses have no brackets."""
     port: int
 
     def __str__(self) -> str:
@@ -46,9 +46,9 @@ def parse_listeners(
     key: str = "listeners",
     plaintext_names: Collection[str] = (),
 ) -> list[Listener]:
-    """Every listener of the list, in order.
+    """The listeners of the list, in order.
 
-    `plaintext_names` need no entry in the map: Kafka lets a KRaft controller's listener go without one.
+    `plaintext_names` need no entry in the map: in Kafka, the listener of a KRaft controller needs none.
     """
     protocols = dict.fromkeys((name.upper() for name in plaintext_names), "PLAINTEXT") | parse_protocol_map(
         protocol_map
@@ -80,7 +80,7 @@ def _parse_listener(entry: str, protocols: dict[str, str], key: str) -> Listener
 
 
 def broker_listeners(config: BrokerConfig) -> tuple[Listener, ...]:
-    """The listeners to open, without those of a KRaft controller, which Ottla does not have."""
+    """The listeners to open. Omits the listeners of a KRaft controller, which Ottla does not have."""
     found = _client_listeners(config, "listeners", config.list("listeners"))
     taken: set[tuple[str, int]] = set()
     for listener in found:
@@ -102,7 +102,7 @@ def advertised_listeners(config: BrokerConfig) -> tuple[Listener, ...] | None:
         if listener.name not in known:
             raise ConfigError(key, listener, f"listeners has no listener {listener.name}")
         if listener.host in {"", "0.0.0.0", "::"}:
-            raise ConfigError(key, listener, "a client needs the address of one interface")
+            raise ConfigError(key, listener, "clients need the address of one interface")
     return found
 
 
@@ -115,12 +115,12 @@ def _client_listeners(config: BrokerConfig, key: str, members: tuple[str, ...]) 
     found = parse_listeners(text, protocol_map, key=key, plaintext_names=plaintext)
     kept = tuple(listener for listener in found if listener.name not in controller)
     if not kept:
-        raise ConfigError(key, text, "all of them are the controller's, none is left for clients")
+        raise ConfigError(key, text, "all listeners belong to the controller; clients need one, too")
     return kept
 
 
 def inter_broker_listener(config: BrokerConfig) -> str:
-    """The listener that brokers use among themselves: inter.broker.listener.name, or the first of the protocol."""
+    """The listener for connections between brokers: inter.broker.listener.name, or the first one with the protocol."""
     name = config.get("inter.broker.listener.name")
     listeners = broker_listeners(config)
     if isinstance(name, str):

@@ -28,31 +28,31 @@ _NOT_CONFIG = frozenset(
         "KAFKA_VERSION",
     }
 )
-"""Variables that start Kafka's JVM or name its release; they are no config keys."""
+"""Variables for Kafka's JVM or release, which are not config keys."""
 
 
 def static_config(properties: str = "", environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The static layer of a broker. The environment overrides the file.
+    """The static values of a broker. The environment overrides the file.
 
-    As in Kafka's container image, an environment that says only what to advertise also says what to listen on: the
-    same ports, on every interface.
+    As in Kafka's container image, if the environment sets only advertised.listeners, the broker listens on the same
+    ports, on all interfaces.
     """
-    from_outside = from_environment(environment or {})
-    config = parse_properties(properties) | from_outside
-    if "listeners" not in config and "advertised.listeners" in from_outside:
-        config["listeners"] = ",".join(map(_everywhere, from_outside["advertised.listeners"].split(",")))
+    variables = from_environment(environment or {})
+    config = parse_properties(properties) | variables
+    if "listeners" not in config and "advertised.listeners" in variables:
+        config["listeners"] = ",".join(map(_on_all_interfaces, variables["advertised.listeners"].split(",")))
     return config
 
 
-def _everywhere(listener: str) -> str:
+def _on_all_interfaces(listener: str) -> str:
     name, _, address = listener.strip().partition("://")
     return f"{name}://0.0.0.0:{address.rpartition(':')[2]}"
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """KAFKA_LOG_RETENTION_HOURS is log.retention.hours; two underscores stand for one, three for a hyphen.
+    """KAFKA_LOG_RETENTION_HOURS is log.retention.hours. Two underscores are one underscore, three are a hyphen.
 
-    KAFKA_CFG_ is the same under the prefix of another widespread image.
+    KAFKA_CFG_ is the prefix of another widespread container image.
     """
     found = {}
     for variable in sorted(environment):
@@ -70,12 +70,12 @@ def _key_of_variable(name: str) -> str:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Parse Java's .properties syntax. If a key occurs twice, its last value counts."""
+    """Parse Java's .properties syntax. If a key occurs twice, the last value is used."""
     return dict(_split(line) for line in _logical_lines(text))
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blank ones; a line that ends in an odd number of backslashes goes on in the next."""
+    """Lines without comments and blank lines. A line with an odd number of backslashes at its end continues."""
     pending = ""
     for natural in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
         line = natural.lstrip(_BLANKS)
@@ -92,7 +92,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """The key ends at the first unescaped =, : or blank; one = or : among blanks belongs to the separator."""
+    """The key ends at the first unescaped =, : or blank. The separator is blanks with at most one = or : among them."""
     end = 0
     while end < len(line) and line[end] not in "=:" + _BLANKS:
         end += 2 if line[end] == "\\" else 1

@@ -1,4 +1,4 @@
-"""Keys that replace each other: other units of the same time, older names, and keys with a listener prefix."""
+"""Keys with the same meaning: other time units, older names, and keys with a listener prefix."""
 
 _MINUTE_MS = 60_000
 _HOUR_MS = 3_600_000
@@ -15,7 +15,7 @@ FALLBACKS: dict[str, tuple[tuple[str, int], ...]] = {
     "zookeeper.connection.timeout.ms": (("zookeeper.connection.timeout.ms", 1), ("zookeeper.session.timeout.ms", 1)),
     "log.dirs": (("log.dirs", 1), ("log.dir", 1)),
 }
-"""For a key that may be unset: the keys to take its value from, in this order, each with the factor to its unit."""
+"""For a key that may be unset: the keys that give its value, in order, each with the factor between the units."""
 
 _SYNONYMS = (
     ("log.roll.ms", "log.roll.hours"),
@@ -30,11 +30,11 @@ _MECHANISM_KEYS = (
     "sasl.login.class",
     "sasl.server.callback.handler.class",
 )
-"""Keys that may be set for one SASL mechanism of a listener, whose name then stands before the key."""
+"""Keys that may be set for one SASL mechanism of a listener. The name of the mechanism is then before the key."""
 
 
 def base_name(name: str) -> str:
-    """The key behind listener.name.<listener>.<key>, which overrides it for one listener (KIP-103)."""
+    """The key of listener.name.<listener>.<key>, which overrides the key for one listener (KIP-103)."""
     if not name.startswith(_LISTENER_PREFIX):
         return name
     key = name[len(_LISTENER_PREFIX) :].partition(".")[2] or name

@@ -1,4 +1,4 @@
-"""The settings in effect for one topic: the topic's values over the broker's, as plain attributes for speed."""
+"""The settings in effect for one topic, as plain attributes for speed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 NEVER_FLUSH = 1 << 53
-"""A `flush.ms` or `flush.messages` from here on is never reached; the default is the largest number of all."""
+"""A `flush.ms` or `flush.messages` of at least this value means never. The default is the largest 64-bit number."""
 
 
 class TopicConfig:
@@ -124,19 +124,19 @@ class TopicConfig:
 
 
 def topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:
-    """What is in effect for a topic with these values of its own. Those that cannot be used are passed over."""
+    """The settings in effect for a topic with these overrides. Ignores invalid overrides."""
     return TopicConfig(topic_values(broker, overrides))
 
 
 def checked_topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:
-    """The same, or ConfigError if a value cannot be used: the default instead of it could delete records."""
+    """Like `topic_config`, but raises ConfigError for an invalid override. Its default could delete records."""
     for problem in unusable_topic_overrides(overrides):
         raise problem
     return topic_config(broker, overrides)
 
 
 def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value | None]:
-    """Every topic key with its value. Overrides that are no topic keys, or cannot be used, are passed over."""
+    """Every topic key with its value. Ignores unknown and invalid overrides."""
     own, _ = usable(TOPIC_KEYS, overrides)
     values: dict[str, Value | None] = {}
     for name, key in TOPIC_KEYS.items():
@@ -150,14 +150,14 @@ def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str
 
 
 def unusable_topic_overrides(overrides: Mapping[str, str]) -> list[ConfigError]:
-    """What is wrong with overrides that somebody stored."""
+    """The errors of invalid overrides."""
     return usable(TOPIC_KEYS, overrides)[1]
 
 
 def validate_topic_overrides(overrides: Mapping[str, str], broker: BrokerConfig | None = None) -> None:
-    """ConfigError for a name that is no topic key, a value it cannot have, or values that contradict each other.
+    """Raise ConfigError for an unknown name, an invalid value, or values that contradict each other.
 
-    Without the broker's config, values are held against Kafka's defaults.
+    Without the broker's config, the defaults are used.
     """
     for name in overrides:
         if name not in TOPIC_KEYS:

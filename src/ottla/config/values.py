@@ -1,4 +1,4 @@
-"""Text to typed value and back, by Kafka's rules."""
+"""Parses and formats values by Kafka's rules."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ _BITS = {Kind.INT: 32, Kind.SHORT: 16, Kind.LONG: 64}
 
 
 def parse(key: Key, text: str) -> Value:
-    """The value of a key, checked; ConfigError says what is wrong with it."""
+    """Parse and check the value of a key. Raises ConfigError."""
     value = _convert(key, text.strip())
     if key.check is not None:
         problem = key.check.problem(value)
@@ -18,10 +18,9 @@ def parse(key: Key, text: str) -> Value:
 
 
 def usable(keys: Mapping[str, Key], overrides: Mapping[str, str]) -> tuple[dict[str, Value], list[ConfigError]]:
-    """The values of those overrides that a key can have, and what is wrong with the others.
+    """The values of valid overrides, and the errors of invalid ones. Ignores unknown names.
 
-    A store may hold values of another release, or of another tool. They must not keep a broker from working. Names
-    that are no keys are passed over.
+    The store may have values of another release or another tool. They must not keep a broker from working.
     """
     values: dict[str, Value] = {}
     problems = []
@@ -40,7 +39,7 @@ def _convert(key: Key, text: str) -> Value:
         return _integer(key, text)
     if kind is Kind.LIST:
         members = (member.strip() for member in text.split(",")) if text else ()
-        # KIP-1161: repeated members count once, except where their number matters, in lists without a check.
+        # KIP-1161: repeated members are removed, except in lists without a check, where their number may matter.
         return tuple(dict.fromkeys(members)) if key.check is not None else tuple(members)
     if kind is Kind.BOOLEAN:
         lower = text.lower()
@@ -72,7 +71,7 @@ def _double(key: Key, text: str) -> float:
 
 
 def format_value(value: Value | None) -> str | None:
-    """The text DescribeConfigs sends; None stays None."""
+    """The text for DescribeConfigs; None for None."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -83,12 +82,12 @@ def format_value(value: Value | None) -> str | None:
 
 
 def _format_double(value: float) -> str:
-    """As Java prints a double: plain between 0.001 and 10 million, else one digit, a fraction and an exponent."""
+    """Format like Java: plain between 0.001 and 10 million, else one digit, a fraction and an exponent."""
     if value != value or value in {float("inf"), float("-inf")}:
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return str(value)
-    from decimal import Decimal  # Rarely needed, and it would slow every start down.
+    from decimal import Decimal  # Imported here because it is rarely needed and slows down every start.
 
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(exponent, int)

@@ -1,1 +1,1 @@
-"""The work of the elected controller, and how a broker hands over partitions when it stops or cannot write."""
+"""The controller, and how a broker hands over its partitions when it stops or cannot write to its disk."""

@@ -1,9 +1,8 @@
-"""The work of the controller. Every broker tries to become the controller when there is none. The controller elects
-leaders, completes reassignments, deletes the topics that tools have marked, and gives leadership back to the preferred
-replicas.
+"""The controller. If the cluster has none, every broker tries to become the controller. The controller elects leaders,
+completes reassignments, deletes topics that tools have marked, and restores preferred leaders.
 
-All of it is level-triggered: the controller looks at the cluster as it is, decides what should be different, and writes
-that if the cluster is still the one it looked at.
+All its work is level-triggered: the controller makes its decisions from the current image, and writes them by
+compare-and-set. A decision that was based on an old image fails, and the controller decides again.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.controller")
 
-_TRY_AGAIN_SECONDS = 1.0
-_GIVE_BACK_SECONDS = 1.0
-"""Between the first sign that a returning broker is in sync and giving leadership back to it, so that most of its
-partitions are in sync by then and move together."""
-_MOST_CONFLICTS = 10
-"""In a row. More of them are no race: the store will refuse the next attempt too."""
+_RETRY_SECONDS = 1.0
+_RESTORE_DELAY_SECONDS = 1.0
+"""The delay before a broker that has registered again gets its leaderships back. Most of its partitions are in sync by
+then and move in one commit."""
+_MAX_CONFLICTS = 10
+"""Conflicts in a row before an attempt fails. More of them are no race: the next attempt would fail too."""
 
 
 class Controller:
@@ -52,8 +51,8 @@ class Controller:
         self._balance_due = False
         self._balance_timer: Timer | None = None
         self._returning = ReturningBrokers()
-        self._give_back_due = False
-        self._give_back_timer: Timer | None = None
+        self._restore_due = False
+        self._restore_timer: Timer | None = None
         self._working: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -62,7 +61,7 @@ class Controller:
 
     def stop(self) -> None:
         self._stopped = True
-        for timer in (self._balance_timer, self._give_back_timer):
+        for timer in (self._balance_timer, self._restore_timer):
             if timer is not None:
                 timer.cancel()
         if self._working is not None:
@@ -72,13 +71,13 @@ class Controller:
         if self._stopped:
             return
         if image.controller_id in (NO_CONTROLLER, self._broker_id):
-            self._look()
+            self._schedule_work()
         if image.controller_id != self._broker_id:
             self._returning.forget()
             return
         self._returning.observe(image)
-        if self._returning.are_owed and self._give_back_timer is None and self._balances:
-            self._give_back_timer = self._clock.call_later(_GIVE_BACK_SECONDS, self._give_back)
+        if self._returning.are_owed and self._restore_timer is None and self._balances:
+            self._restore_timer = self._clock.call_later(_RESTORE_DELAY_SECONDS, self._restore_returned)
 
     def _schedule_balance(self) -> None:
         seconds = self._metadata.config.integer("leader.imbalance.check.interval.seconds")
@@ -88,19 +87,19 @@ class Controller:
         self._schedule_balance()
         if self._balances and self._metadata.image.controller_id == self._broker_id:
             self._balance_due = True
-            self._look()
+            self._schedule_work()
 
-    def _give_back(self) -> None:
-        self._give_back_timer = None
+    def _restore_returned(self) -> None:
+        self._restore_timer = None
         if self._metadata.image.controller_id == self._broker_id:
-            self._give_back_due = True
-            self._look()
+            self._restore_due = True
+            self._schedule_work()
 
     @property
     def _balances(self) -> bool:
         return self._metadata.config.boolean("auto.leader.rebalance.enable")
 
-    def _look(self) -> None:
+    def _schedule_work(self) -> None:
         self._due = True
         if not self._stopped and (self._working is None or self._working.done()):
             self._working = asyncio.ensure_future(self._work())
@@ -112,28 +111,28 @@ class Controller:
                 if self._metadata.image.controller_id == NO_CONTROLLER:
                     await elect_self_controller(self._metadata, self._store, self._broker_id, self._clock)
                     if self._metadata.image.controller_id == NO_CONTROLLER:
-                        self._clock.call_later(_TRY_AGAIN_SECONDS, self._look)
+                        self._clock.call_later(_RETRY_SECONDS, self._schedule_work)
                 if self._metadata.image.controller_id == self._broker_id:
-                    await self._look_after_cluster()
+                    await self._run_duties()
             except StoreError as error:
-                logger.error("the controller cannot do its work, and tries again: %s", error)
-                self._clock.call_later(_TRY_AGAIN_SECONDS, self._look)
+                logger.error("the store failed; the controller retries: %s", error)
+                self._clock.call_later(_RETRY_SECONDS, self._schedule_work)
             except Exception:
-                logger.exception("the controller failed, and tries again")
-                self._clock.call_later(_TRY_AGAIN_SECONDS, self._look)
+                logger.exception("the controller failed; it retries")
+                self._clock.call_later(_RETRY_SECONDS, self._schedule_work)
 
-    async def _look_after_cluster(self) -> None:
+    async def _run_duties(self) -> None:
         await self.elect_leaders()
-        await self._write_until_stable(complete_reassignments, "reassignments were completed")
+        await self._write_until_stable(complete_reassignments, "completed reassignments")
         if self._balance_due:
             self._balance_due = False
-            await self._write_until_stable(_balance_leaders, "preferred leaders were restored")
-        if self._give_back_due:
-            self._give_back_due = False
-            await self._give_leaders_back()
-        await self._write_until_stable(self._delete_marked_topics, "topics that were marked for deletion are deleted")
+            await self._write_until_stable(_balance_leaders, "restored preferred leaders")
+        if self._restore_due:
+            self._restore_due = False
+            await self._restore_returned_leaders()
+        await self._write_until_stable(self._delete_marked_topics, "deleted topics that were marked for deletion")
 
-    async def _give_leaders_back(self) -> None:
+    async def _restore_returned_leaders(self) -> None:
         given: set[TopicPartition] = set()
 
         def decide(image: ClusterImage) -> Iterable[list[Op]]:
@@ -141,37 +140,37 @@ class Controller:
             given.update(partition for partition, _ in changes)
             return commits(image, changes)
 
-        await self._write_until_stable(decide, "brokers that came back lead their partitions again")
+        await self._write_until_stable(decide, "restored the leaderships of brokers that registered again")
         self._returning.settle(self._metadata.image, given)
 
     def _delete_marked_topics(self, image: ClusterImage) -> Iterable[list[Op]]:
         return delete_marked_topics(image, enabled=self._metadata.config.boolean("delete.topic.enable"))
 
     async def resign(self) -> None:
-        """Stop, and let another broker become the controller, if there is one. Raises StoreError."""
+        """Stop. If there are other brokers, resign so that one of them becomes the controller. Raises StoreError."""
         self.stop()
         image = self._metadata.image
         if image.controller_id == self._broker_id and image.brokers.keys() - {self._broker_id}:
             await self._store.commit(resign_controller(image))
             await self._metadata.refresh()
-            logger.info("this broker is not the controller any more, since it stops")
+            logger.info("this broker resigned as the controller because it stops")
 
     async def leave_in_sync(self) -> None:
-        """Remove this broker from the in-sync replicas of all partitions that have others. Raises StoreError."""
+        """Remove this broker from the ISR of all partitions that have other in-sync replicas. Raises StoreError."""
         await self._write_until_stable(
-            lambda image: commits(image, leave(image, self._broker_id)), "this broker is in sync with nobody"
+            lambda image: commits(image, leave(image, self._broker_id)), "removed this broker from the in-sync replicas"
         )
 
     async def elect_leaders(self, stopping: Collection[int] = ()) -> None:
-        """Elect a leader for every partition that can have one, none of them `stopping`. Raises StoreError."""
+        """Elect a leader for every partition that needs one, but no broker that is `stopping`. Raises StoreError."""
 
         def decide(image: ClusterImage) -> Iterable[list[Op]]:
             return commits(image, lead_without(image, self._metadata.allows_unclean, stopping))
 
-        await self._write_until_stable(decide, "partitions have other leaders or other in-sync replicas")
+        await self._write_until_stable(decide, "changed leaders or in-sync replicas of partitions")
 
-    async def _write_until_stable(self, decide: Callable[[ClusterImage], Iterable[list[Op]]], what: str) -> None:
-        """Decide and write until there is nothing left to decide. Raises StoreError."""
+    async def _write_until_stable(self, decide: Callable[[ClusterImage], Iterable[list[Op]]], message: str) -> None:
+        """Decide and write until a decision has no writes. Logs the message after writes. Raises StoreError."""
         conflicts = 0
         while True:
             try:
@@ -182,13 +181,13 @@ class Controller:
                 if not written:
                     return
             except StoreConflictError:
-                logger.debug("the cluster changed while the controller decided; it decides again")
+                logger.debug("the cluster changed during a decision; the controller decides again")
                 conflicts += 1
-                if conflicts == _MOST_CONFLICTS:
+                if conflicts == _MAX_CONFLICTS:
                     raise
             else:
                 conflicts = 0
-                logger.info("%s", what)
+                logger.info("%s", message)
             await self._metadata.refresh()
 
 

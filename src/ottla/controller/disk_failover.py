@@ -1,7 +1,7 @@
 """Failover of partitions whose log cannot be written because the disk is full or broken.
 
-Another replica becomes the leader, and this broker leaves the in-sync replicas, so that acknowledgements do not wait
-for it. This broker keeps trying to follow, and is in sync again when it has caught up.
+Another replica becomes the leader, and this broker leaves the in-sync replicas, so that acks=all does not wait for it.
+This broker keeps trying to follow, and joins the in-sync replicas again when it has caught up.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.controller")
 
-_LOOK_EVERY_SECONDS = 2.0
+_CHECK_SECONDS = 2.0
 
 
 class DiskFailover:
@@ -34,7 +34,7 @@ class DiskFailover:
         self._leaving: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._timer = self._clock.call_later(_LOOK_EVERY_SECONDS, self._look)
+        self._timer = self._clock.call_later(_CHECK_SECONDS, self._check)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -42,15 +42,15 @@ class DiskFailover:
         if self._leaving is not None:
             self._leaving.cancel()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self.start()
         if not self._replicas.all_hosted:
-            self._metadata.publish()  # The disk may have space again, so try to create the missing logs.
+            self._metadata.publish()  # Retries to create the missing logs: the disk may have space again.
         if self._replicas.unserved() and (self._leaving is None or self._leaving.done()):
             self._leaving = asyncio.ensure_future(self._leave())
 
     async def _leave(self) -> None:
-        """Only where another living replica is in sync. The only replica in sync stays the leader."""
+        """Hand over the partitions that have another living in-sync replica. The only in-sync replica stays leader."""
         image = self._metadata.image
         living = image.brokers.keys() - {self._metadata.broker_id}
         changes = [
@@ -61,6 +61,6 @@ class DiskFailover:
         try:
             for ops in commits(image, changes):
                 await self._store.commit(ops)
-                logger.warning("%d partitions that cannot be written here are left to others", len(ops) - 1)
+                logger.warning("handed over %d partitions that this broker cannot write", len(ops) - 1)
         except StoreError as error:
-            logger.info("others could not be made to lead, which will be tried again: %s", error)
+            logger.info("could not hand over partitions that this broker cannot write; retrying: %s", error)

@@ -1,5 +1,4 @@
-"""The end of a controlled shutdown: a broker that is neither leader nor controller any more waits until all other
-brokers know."""
+"""The end of a controlled shutdown: the broker waits until all other brokers know the new leaders and controller."""
 
 from __future__ import annotations
 
@@ -18,23 +17,23 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.controller")
 
-_PATIENCE_SECONDS = 3.0
+_TIMEOUT_SECONDS = 3.0
 _PAUSE_SECONDS = 0.02
 _LINGER_SECONDS = 0.25
-"""A client that was told a moment ago that this broker is the controller, or leads, still gets an answer here."""
+"""The broker keeps serving for this long: clients may have old metadata that names it as leader or controller."""
 
 
 async def until_known(metadata: ClusterMetadata, peers: Peers, topics: Collection[str]) -> None:
-    """Wait until every other broker names the leaders of these topics as this one does, and another controller than
-    this broker; not for long."""
+    """Wait until every other broker reports the new leaders of these topics, and a controller that is not this broker.
+    Returns after a timeout in any case."""
     others = [broker_id for broker_id in metadata.image.brokers if broker_id != metadata.broker_id]
     if not others:
         return
     try:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
             await asyncio.gather(*(_until_known_to(broker_id, metadata, peers, topics) for broker_id in others))
     except TimeoutError:
-        logger.info("not all brokers know yet who leads instead of this one")
+        logger.info("timed out waiting for all brokers to learn the new leaders")
     await asyncio.sleep(_LINGER_SECONDS)
 
 
@@ -48,14 +47,14 @@ async def _until_known_to(broker_id: int, metadata: ClusterMetadata, peers: Peer
                 return
             await asyncio.sleep(_PAUSE_SECONDS)
     except ClientError as error:
-        logger.info("broker %d cannot be asked whether it knows who leads: %s", broker_id, error)
+        logger.info("cannot ask broker %d for its metadata: %s", broker_id, error)
 
 
-def _agrees(metadata: ClusterMetadata, answer: MetadataResponse) -> bool:
-    """Whether the other broker knows no older leader than this one does, and sends nobody here for the controller."""
-    if answer.controller_id == metadata.broker_id:
+def _agrees(metadata: ClusterMetadata, response: MetadataResponse) -> bool:
+    """Whether the other broker has no older leader epoch than this broker, and another controller."""
+    if response.controller_id == metadata.broker_id:
         return False
-    for topic in answer.topics:
+    for topic in response.topics:
         for partition in topic.partitions:
             state = metadata.image.partition(topic.name or "", partition.partition_index)
             if state is not None and partition.leader_epoch < state.leader_epoch:

@@ -1,1 +1,1 @@
-"""Runs the pure coordinator cores: loads them by replay, appends their records, answers once these are committed."""
+"""Runs the pure coordinator cores: loads them by replay, appends their records, and replies after the commit."""

@@ -1,4 +1,4 @@
-"""Consumer groups on this broker: finds the shard of a group's partition and gives it the command."""
+"""The group coordinator of this broker. It passes each command to the shard of the group's partition."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ottla.coordinator.replayer import SLICE_SECONDS, Replayer
 from ottla.coordinator.shard import Shard
 from ottla.coordinator.shards import Shards
 from ottla.coordinator.store_offsets import StoreJournal, read_offsets
+from ottla.env.clock import period_seconds
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.core import GroupCore
 from ottla.groups.effects import Outcome
@@ -88,19 +89,20 @@ class GroupCoordinator:
     # Applying images
 
     def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
-        """Follow the cluster, after the replicas."""
+        """Apply a cluster image. The replicas must have applied it before."""
         before, self._topics = self._topics, image.topics
+        # Also for an image that was applied before: the replicas may have created more of its partitions since.
+        self._shards.apply(image, config)
         if before is image.topics:
             return
-        self._shards.apply(image, config)
-        gone = {
+        deleted = {
             name: topic.topic_id
             for name, topic in before.items()
             if name not in image.topics or image.topics[name].topic_id != topic.topic_id
         }
-        if gone:
+        if deleted:
             for shard in self._shards.loaded():
-                shard.start_all(partial(shard.core.on_topics_deleted, gone))
+                shard.start_all(partial(shard.core.on_topics_deleted, deleted))
 
     def _new_shard(
         self, partition: Partition, config: BrokerConfig, on_failed: Callable[[GroupShard], None]
@@ -124,25 +126,25 @@ class GroupCoordinator:
             )
         await shard.load(stored)
         if shard.loaded:
-            await self._forget_missing_topics(shard)
+            await self._remove_offsets_of_deleted_topics(shard)
 
-    async def _forget_missing_topics(self, shard: GroupShard) -> None:
-        """A topic may have been deleted while its offsets were not loaded, or just before a crash."""
-        gone: dict[str, TopicId] = {}
+    async def _remove_offsets_of_deleted_topics(self, shard: GroupShard) -> None:
+        """Remove the offsets of topics that were deleted while this shard was not loaded."""
+        deleted: dict[str, TopicId] = {}
         end = self._clock.monotonic() + SLICE_SECONDS
         for group_id in shard.core.group_ids():
             for name, topic_id in shard.core.topics_of(group_id):
                 topic = self._topics.get(name)
                 if topic is None or topic_id not in (ZERO_TOPIC_ID, topic.topic_id):
-                    gone[name] = topic_id
+                    deleted[name] = topic_id
             if self._clock.monotonic() >= end:
                 await asyncio.sleep(0)
                 end = self._clock.monotonic() + SLICE_SECONDS
-        if gone:
-            await shard.perform_all(partial(shard.core.on_topics_deleted, gone))
+        if deleted:
+            await shard.perform_all(partial(shard.core.on_topics_deleted, deleted))
 
     def _schedule_expiry(self) -> None:
-        interval = self._metadata.config.integer("offsets.retention.check.interval.ms") / 1000
+        interval = period_seconds(self._metadata.config.integer("offsets.retention.check.interval.ms"))
         self._expiry = self._clock.call_later(interval, self._expire)
 
     def _expire(self) -> None:
@@ -151,11 +153,11 @@ class GroupCoordinator:
         self._schedule_expiry()
 
     async def locate(self, group_id: str) -> int:
-        """The broker that coordinates a group. The first request creates the offsets topic."""
+        """The broker that coordinates a group. Creates the offsets topic if it does not exist."""
         return await self._shards.locate(group_id, self._metadata.create_offsets_topic)
 
     def partition_of(self, group_id: str) -> TopicPartition:
-        """The partition that has the offsets of a group. Raises KafkaError while there is none."""
+        """The partition that stores the offsets of a group. Raises KafkaError if the offsets topic does not exist."""
         return TopicPartition(GROUP_OFFSETS_TOPIC, self._shards.partition_of(group_id))
 
     # Commands
@@ -177,12 +179,12 @@ class GroupCoordinator:
         return await self._shards.run(commit.group_id, lambda core, token, now: core.commit_offsets(token, commit, now))
 
     def begin_verification(self, commit: TxnCommit, *, supports_epoch_bump: bool) -> VerificationGuard | None:
-        """Before `commit_txn`: `Partition.begin_verification` of the group's partition. Raises KafkaError."""
+        """Call `Partition.begin_verification` of the group's partition, before `commit_txn`. Raises KafkaError."""
         partition = self._shards.find(commit.group_id).partition
         return partition.begin_verification(commit.producer, NO_SEQUENCE, supports_epoch_bump=supports_epoch_bump)
 
     async def commit_txn(self, commit: TxnCommit, guard: VerificationGuard | None) -> CommitResult:
-        """Commit offsets in a transaction. With a guard, the caller has verified the group's partition."""
+        """Commit offsets in a transaction. A guard means that the caller has verified the group's partition."""
         shard = self._shards.find(commit.group_id)
         return await shard.run(
             lambda core, token, now: core.commit_txn_offsets(token, commit, now),
@@ -203,11 +205,11 @@ class GroupCoordinator:
     def end_transaction(
         self, index: int, marker: EndTransactionMarker, transaction_version: int
     ) -> asyncio.Future[None] | None:
-        """Append the end of a transaction to a partition of `__consumer_offsets`. Commits or drops its offsets."""
+        """Append a marker to a partition of `__consumer_offsets`, and commit or drop the offsets of its transaction."""
         try:
             shard = self._shards.at(index)
         except KafkaError as error:
-            # The coordinator of the transaction tries again after this error, here or at another broker.
+            # After this error the transaction coordinator retries, here or at another broker.
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message) from error
         return shard.append(
             lambda: shard.partition.append_marker(marker, transaction_version),
@@ -228,11 +230,11 @@ class GroupCoordinator:
 
 
 class GroupOffsets:
-    """The committed offsets of a group, to be read at once."""
+    """The committed offsets of a group. The caller must read them before its next await."""
 
     def __init__(self, core: GroupCore, group_id: str, wait: asyncio.Future[None] | None) -> None:
         self.wait = wait
-        """A reply with these offsets must wait until this is done, and must not be sent if it fails."""
+        """If set, a reply with these offsets must wait for this future. If the future fails, they must not be sent."""
         self._core = core
         self._group_id = group_id
 
@@ -243,12 +245,12 @@ class GroupOffsets:
         return self._core.fetch_all_offsets(self._group_id)
 
     def is_unstable(self, topic: str, partition: int) -> bool:
-        """Whether an open transaction may still change what is committed."""
+        """Whether an open transaction may change the committed offset."""
         return self._core.is_unstable(self._group_id, topic, partition)
 
 
 class GroupJournal:
-    """Writes offsets of a transaction into a batch of that transaction."""
+    """Encodes the offsets of a transaction as a batch of that transaction."""
 
     def __init__(self, partition: PartitionJournal[Record]) -> None:
         self._partition = partition

@@ -1,4 +1,4 @@
-"""Writes the records of decisions as batches into a partition of an internal topic, and reads them back."""
+"""Writes the records of commands as batches to a partition of an internal topic, and reads them."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ RecordT = TypeVar("RecordT")
 OutcomeT = TypeVar("OutcomeT", contravariant=True)
 
 Write: TypeAlias = "Callable[[], asyncio.Future[None] | None]"
-"""Writes encoded records: all of them, or it raises KafkaError and none. Replies wait for the future, if there is one.
-After any other exception nobody knows whether the records were written."""
+"""Appends encoded records: all of them, or none if it raises KafkaError. Replies wait for the future, if there is one.
+After any other exception it is unknown whether the records were appended."""
 
 
 class Journal(Protocol[OutcomeT]):
     def encode(self, outcome: OutcomeT, admission: Admission | None) -> Write:
-        """Encode all records of an outcome. Writes nothing, so whatever this raises leaves the log as it was."""
+        """Encode all records of an outcome. Appends nothing, so after an exception the log is unchanged."""
 
 
 class PartitionJournal(Generic[RecordT]):
-    """Writes to the partition itself, one batch per decision: a decision is written completely or not at all."""
+    """Writes to the partition, one batch per command: a command is written completely or not at all."""
 
     def __init__(
         self, partition: Partition, clock: Clock, encode: Callable[[RecordT], tuple[bytes, bytes | None]], codec: Codec
@@ -56,11 +56,12 @@ class PartitionJournal(Generic[RecordT]):
         admission: Admission | None = None,
         reserve: int = 0,
     ) -> Write:
-        """With a producer, the records become part of its transaction, which admitted them. `reserve` is how much
-        smaller than the largest batch this one must be. Raises KafkaError."""
+        """With a producer, the records become part of its transaction. The batch must be `reserve` bytes smaller than
+        max.message.bytes. Raises KafkaError."""
         batch = self.batch(records, producer)
         if reserve and len(batch) + reserve > self._partition.config.max_message_bytes:
-            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {len(batch)} bytes leaves less than {reserve}")
+            text = f"a batch of {len(batch)} bytes is less than {reserve} bytes below max.message.bytes"
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
         return partial(self._append, batch, admission)
 
     def batch(self, records: Sequence[RecordT], producer: Producer | None = None) -> bytes | bytearray:
@@ -81,19 +82,19 @@ class PartitionJournal(Generic[RecordT]):
 def decode_batch(
     batch: memoryview, decode: Callable[[bytes, bytes | None], RecordT | None], source: object
 ) -> list[RecordT]:
-    """The records of a batch. What cannot be decoded is skipped, so that the rest of the partition stays usable."""
+    """The records of a batch. Skips records that cannot be decoded, so that the rest of the partition stays usable."""
     try:
         records = read_records(batch)
     except InvalidBatch as error:
         offset = read_header(batch).base_offset
-        logger.error("%s: skipping the batch at offset %d, which is unreadable: %s", source, offset, error)
+        logger.error("%s: skipping the unreadable batch at offset %d: %s", source, offset, error)
         return []
     decoded = []
     for record in records:
         try:
             entry = None if record.key is None else decode(record.key, record.value)
         except (ValueError, struct.error) as error:
-            logger.error("%s: skipping the record at offset %d, which is unreadable: %s", source, record.offset, error)
+            logger.error("%s: skipping the unreadable record at offset %d: %s", source, record.offset, error)
         else:
             if entry is not None:
                 decoded.append(entry)

@@ -1,4 +1,4 @@
-"""Writes transaction markers into partitions: itself where this broker leads, through WriteTxnMarkers elsewhere."""
+"""Writes transaction markers: appends them to partitions that this broker leads, sends WriteTxnMarkers for others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.replication.replicas import Replicas
 
 Report = Callable[[TopicPartition, ErrorCode], None]
-"""Called once for each partition with the result, at once or when the result is known."""
+"""Called once for each partition with the result, before `write` returns or later."""
 
 
 class Markers:
@@ -48,7 +48,7 @@ class Markers:
         partitions: Iterable[TopicPartition],
         report: Report,
     ) -> None:
-        """Write a marker into partitions, whichever brokers lead them."""
+        """Write a marker to partitions of any leaders."""
         by_leader: dict[int, list[TopicPartition]] = {}
         for partition in partitions:
             state = self._metadata.image.partition(*partition)
@@ -71,7 +71,7 @@ class Markers:
         partitions: Iterable[TopicPartition],
         report: Report,
     ) -> None:
-        """Write a marker into partitions that this broker leads."""
+        """Write a marker to partitions that this broker leads."""
         for partition in partitions:
             try:
                 wait = self._append(marker, transaction_version, partition)
@@ -81,7 +81,7 @@ class Markers:
             if wait is None:
                 report(partition, ErrorCode.NONE)
             else:
-                wait.add_done_callback(partial(_report_later, report, partition))
+                wait.add_done_callback(partial(_report_result, report, partition))
 
     def _append(
         self, marker: EndTransactionMarker, transaction_version: int, partition: TopicPartition
@@ -112,7 +112,7 @@ class Markers:
         except (ClientError, ValueError):  # No reply, or an error code that this broker does not know.
             answers = {}
         for partition in partitions:
-            # Without an answer the marker may or may not be written. It is sent again; a second marker ends nothing.
+            # Without a reply the marker may be written or not. The core sends it again: a second marker has no effect.
             report(partition, answers.get(partition, ErrorCode.NETWORK_EXCEPTION))
 
 
@@ -133,8 +133,8 @@ def _request(
     return WriteTxnMarkersRequest(markers=[wanted])
 
 
-def _report_later(report: Report, partition: TopicPartition, done: asyncio.Future[None]) -> None:
-    """Only a future that is done without an exception counts as written."""
+def _report_result(report: Report, partition: TopicPartition, done: asyncio.Future[None]) -> None:
+    """The marker is written only if the future is done without an exception."""
     error = asyncio.CancelledError() if done.cancelled() else done.exception()
     if error is None:
         code = ErrorCode.NONE

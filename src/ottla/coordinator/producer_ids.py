@@ -1,4 +1,4 @@
-"""Producer ids, unique in the cluster. A broker takes blocks of them from the store and gives out one at a time."""
+"""Allocates producer ids that are unique in the cluster. A broker takes blocks of ids from the store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger("ottla.coordinator")
 
 
 class ProducerIds:
-    """The unused rest of a block is lost when the broker stops. There are 63 bits of ids."""
+    """A broker that stops loses the unused ids of its block. That is acceptable: an id has 63 bits."""
 
     def __init__(self, broker_id: int, store: Store) -> None:
         self._broker_id = broker_id
@@ -26,31 +26,31 @@ class ProducerIds:
         self._next = 0
         self._last = -1
         self._refilling = asyncio.Lock()
-        self._ordered: asyncio.Task[None] | None = None
+        self._filling: asyncio.Task[None] | None = None
 
     async def next(self) -> int:
-        """The next id. Raises KafkaError when no block can be taken from the store now."""
+        """The next id. Takes a block from the store if no id is left. Raises KafkaError if the store fails."""
         while (producer_id := self._pop()) is None:
             await self.fill()
         return producer_id
 
     async def fill(self) -> None:
-        """Make sure that an id is at hand. Raises KafkaError when no block can be taken from the store now."""
+        """Take a block from the store if no id is left. Raises KafkaError if the store fails."""
         async with self._refilling:
             while self._next > self._last:
                 try:
                     await self._take_block()
                 except (StoreError, InvalidZnodeError) as error:
-                    # Kafka gives the same answer while it waits for a block: the client tries again.
+                    # Kafka returns the same error while it waits for a block. The client retries.
                     if isinstance(error, InvalidZnodeError):
                         logger.error("%s is unreadable: %s", PRODUCER_ID_BLOCK, error)
                     raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
 
     def take(self) -> int | None:
-        """An id without waiting, or None when none is at hand; then the next block is requested."""
+        """The next id without waiting. None if no id is left; then a task takes the next block."""
         producer_id = self._pop()
-        if producer_id is None and (self._ordered is None or self._ordered.done()):
-            self._ordered = asyncio.ensure_future(self._fill_unasked())
+        if producer_id is None and (self._filling is None or self._filling.done()):
+            self._filling = asyncio.ensure_future(self._fill_in_background())
         return producer_id
 
     def _pop(self) -> int | None:
@@ -59,13 +59,13 @@ class ProducerIds:
         self._next += 1
         return self._next - 1
 
-    async def _fill_unasked(self) -> None:
+    async def _fill_in_background(self) -> None:
         try:
             await self.fill()
         except KafkaError as error:
-            logger.error("the store gave no producer ids: %s", error)
+            logger.error("cannot take a block of producer ids from the store: %s", error)
         except Exception:
-            logger.exception("no block of producer ids could be taken from the store")
+            logger.exception("taking a block of producer ids from the store failed")
 
     async def _take_block(self) -> None:
         node = await self._store.get(PRODUCER_ID_BLOCK)

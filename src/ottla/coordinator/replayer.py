@@ -1,4 +1,4 @@
-"""Replays a partition of an internal topic into a core, without keeping others from running."""
+"""Replays a partition of an internal topic into a core, in slices, so that the event loop serves other work."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 _READ_SIZE = 1 << 20
 
 SLICE_SECONDS = 0.01
-"""How long records are replayed before others run."""
+"""The length of a slice. Between slices the event loop runs other work."""
 
 ReadBatch: TypeAlias = "Callable[[BatchHeader, memoryview], Iterable[Callable[[], None]]]"
-"""Decodes a stored batch into calls of the core that replay it. It runs in a thread, the calls on the event loop."""
+"""Decodes a stored batch into calls that replay it into the core. It runs in a thread, the calls on the event loop."""
 
 
 class Replayer:
@@ -34,11 +34,11 @@ class Replayer:
         self._stopped = False
 
     def stop(self) -> None:
-        """Make no further call of the core."""
+        """Make no further calls to the core."""
         self._stopped = True
 
     async def replay_log(self, offset: int) -> int:
-        """Replay the log from an offset on, up to an end that is committed. Returns the end."""
+        """Replay the log from an offset to its end, and wait until all of it is committed. Returns the end offset."""
         partition = self._partition
         while not self._stopped and (offset < partition.log.end_offset or offset > partition.in_sync_end):
             if offset < partition.log.end_offset:
@@ -48,7 +48,7 @@ class Replayer:
         return offset
 
     async def replay(self, calls: Iterable[Callable[[], None]]) -> None:
-        """Make the calls in slices of time, between which others run."""
+        """Make the calls, and yield to the event loop after each slice."""
         await asyncio.sleep(0)
         end = self._clock.monotonic() + SLICE_SECONDS
         for call in calls:
@@ -60,14 +60,14 @@ class Replayer:
                 end = self._clock.monotonic() + SLICE_SECONDS
 
     async def _replay_from(self, offset: int) -> int:
-        """Replay some batches. Returns the offset of the next ones."""
+        """Replay some batches. Returns the offset after them."""
         end_offset = self._partition.log.end_offset
         found = self._partition.read_everything(offset, _READ_SIZE)
         await self.replay(await self._background.run(partial(self._read, found)))
         return end_offset if found.file is None else found.next_offset
 
     def _read(self, found: LogRead) -> list[Callable[[], None]]:
-        """Runs in a thread. The bytes change meanwhile only if this broker has stopped to lead."""
+        """Runs in a thread. The bytes can change meanwhile only if this broker is not the leader any more."""
         if found.file is None:
             return []
         data = memoryview(found.file.read(found.size, found.position))

@@ -1,11 +1,11 @@
 """Runs one pure core on one partition of an internal topic.
 
-The core decides. The shard acts: it replays the partition to load the core, appends the records of each decision, keeps
-the timers, and answers requests once the records that an answer depends on are committed.
+The core decides, and the shard performs the effects. The shard replays the partition to load the core, appends the
+records of each command, runs the timers, and sends a reply when the records that it depends on are committed.
 
-A command is a transaction. The shard first encodes the records, then appends them, then has the core replay them. When
-nothing was appended, the core takes its decision back and goes on. When anything else goes wrong, the state in memory
-may differ from the log: the core has failed, everyone who waits is told to try again, and the shard is loaded anew.
+A command is a transaction. The shard first encodes the records, then appends them, then the core replays them. If
+nothing was appended, the core undoes its decision. After any other failure the state in memory may differ from the log.
+Then the core has failed, all waiting requests get a retriable error, and a new shard is loaded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class Core(Protocol[OutcomeT]):
-    """Records and the keys of timers are each core's own."""
+    """Each core has its own types of records and timer keys."""
 
     def replay(self, record: Any) -> None: ...
 
@@ -66,10 +66,10 @@ class Shard(Generic[CoreT, OutcomeT]):
         on_failed: Callable[[Shard[CoreT, OutcomeT]], None],
         committed: Callable[[OutcomeT], None] | None = None,
     ) -> None:
-        """`on_failed` must unload the shard, and load another in its place.
+        """`on_failed` must unload the shard, and load a new one in its place.
 
-        `committed` is told of each outcome whose records, if any, are committed. That is the last step of a command:
-        the core is ready again, so `committed` may have the shard perform further commands.
+        `committed` is called with each outcome after its records, if any, are committed. That is the last step of a
+        command: the core is ready again, so `committed` may make the shard perform further commands.
         """
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
@@ -82,23 +82,23 @@ class Shard(Generic[CoreT, OutcomeT]):
         self._committed = committed
         self._timers: dict[Any, Timer] = {}
         self._waiting: set[asyncio.Future[Any]] = set()
-        """Of requests that the core still has to answer."""
+        """The futures of requests that the core has not answered yet."""
         self._portions: set[asyncio.Task[None]] = set()
         self._uncommitted: asyncio.Future[None] | None = None
         self.crashed = False
-        """Whether the shard failed by a mistake of this broker, which may repeat itself."""
+        """Whether a bug of this broker made the shard fail. The failure may repeat."""
         self._unloaded = False
 
     # Loading
 
-    async def load(self, kept_elsewhere: Iterable[Any] = ()) -> None:
-        """Replay the partition, then what is kept elsewhere. Lets others run in between, since this can take long.
+    async def load(self, stored_records: Iterable[Any] = ()) -> None:
+        """Replay the partition, then the records that are stored outside of it. Yields to the event loop meanwhile.
 
-        A new leader does not know yet how much of its log is committed. All of it may be, and earlier answers may
-        depend on it. So the shard replays all of it, and answers nobody before all of it is committed.
+        A new leader does not know yet how much of its log is committed. All of it may be, and earlier replies may
+        depend on it. So the shard replays the whole log, and serves requests only when all of it is committed.
         """
         offset = await self._replayer.replay_log(self.partition.log.log_start_offset)
-        await self._replayer.replay(partial(self.core.replay, record) for record in kept_elsewhere)
+        await self._replayer.replay(partial(self.core.replay, record) for record in stored_records)
         await self._replayer.replay_log(offset)
         if not self._unloaded:
             outcome = self.core.on_loaded(self.now())
@@ -106,7 +106,7 @@ class Shard(Generic[CoreT, OutcomeT]):
             self.perform(outcome)
 
     def unload(self) -> None:
-        """Another broker, or nobody, coordinates from now on; or a new shard of this broker does."""
+        """Stop coordinating: this broker does not lead the partition any more, or a new shard replaces this one."""
         self._unloaded = True
         self.loaded = False
         self._replayer.stop()
@@ -117,14 +117,14 @@ class Shard(Generic[CoreT, OutcomeT]):
             for reply in self.core.unload(self.now()).replies:
                 _answer(reply)
         except Exception:
-            logger.exception("%s: the coordinator could not answer everyone who waits", self.partition)
+            logger.exception("%s: the coordinator could not answer all waiting requests", self.partition)
         # After a failure the core may have lost track of requests.
         for token in tuple(self._waiting):
             if not token.done():
                 token.set_exception(KafkaError(ErrorCode.NOT_COORDINATOR))
 
     def _crash(self, error: Exception, replies: Iterable[Reply[Any]] = ()) -> None:
-        """The state in memory may differ from the log, by a mistake of this broker: ask for a new shard."""
+        """Fail after a bug. The state in memory may differ from the log, so a new shard must be loaded."""
         logger.error("%s: the coordinator failed", self.partition, exc_info=error)
         for reply in replies:
             _answer(reply.failed(ErrorCode.UNKNOWN_SERVER_ERROR))
@@ -145,7 +145,7 @@ class Shard(Generic[CoreT, OutcomeT]):
     async def run(
         self, command: Callable[[CoreT, asyncio.Future[ResultT], Now], OutcomeT], admission: Admission | None = None
     ) -> ResultT:
-        """Perform a command, which answers the token with a `ResultT`, and wait for the answer. Raises KafkaError."""
+        """Perform a command and wait for its result. The core replies to the token with it. Raises KafkaError."""
         if self._unloaded:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         token: asyncio.Future[ResultT] = asyncio.get_running_loop().create_future()
@@ -162,7 +162,7 @@ class Shard(Generic[CoreT, OutcomeT]):
             self._waiting.discard(token)
 
     def execute(self, decide: Callable[[], OutcomeT]) -> None:
-        """Perform a decision for which no request waits."""
+        """Perform a decision that no request waits for."""
         try:
             outcome = decide()
         except Exception as error:
@@ -171,14 +171,14 @@ class Shard(Generic[CoreT, OutcomeT]):
             self.perform(outcome)
 
     def start_all(self, decide: Callable[[int], OutcomeT]) -> None:
-        """`perform_all` in a task of its own."""
+        """Run `perform_all` in a separate task."""
         task = asyncio.ensure_future(self.perform_all(decide))
         self._portions.add(task)
         task.add_done_callback(self._portions.discard)
 
     async def perform_all(self, decide: Callable[[int], OutcomeT]) -> None:
-        """Perform a decision that comes in portions, each of at most the given number of records, and let others run in
-        between. When a portion is too large for one batch, the next ones are smaller."""
+        """Perform a decision in portions. `decide` gets the maximum number of records of a portion. Yields to the event
+        loop between portions. If a portion is too large for one batch, the next portions are smaller."""
         size = MAX_PORTION
         while self.loaded and size > 0:
             try:
@@ -186,16 +186,16 @@ class Shard(Generic[CoreT, OutcomeT]):
             except Exception as error:
                 self._crash(error)
                 return
-            wanted = bool(outcome.records)
+            had_records = bool(outcome.records)
             error_code = self.perform(outcome)
             if error_code in _TOO_LARGE:
                 size //= 8
-            elif not wanted or error_code is not ErrorCode.NONE:
+            elif not had_records or error_code is not ErrorCode.NONE:
                 return
             await asyncio.sleep(0)
 
     def perform(self, outcome: OutcomeT, admission: Admission | None = None) -> ErrorCode:
-        """Do what the core decided. Returns why its records, if there are any, were not written. Raises nothing."""
+        """Perform the effects of a command. Returns the error if its records could not be appended. Never raises."""
         error_code = ErrorCode.NONE
         try:
             if outcome.records:
@@ -210,7 +210,7 @@ class Shard(Generic[CoreT, OutcomeT]):
             self._crash(error, outcome.replies)
             return ErrorCode.UNKNOWN_SERVER_ERROR
         self._waiting.difference_update(reply.token for reply in outcome.replies)
-        # A reply without records of its own may depend on earlier records that are not committed yet: wait for them.
+        # A reply without records may depend on earlier records that are not committed yet, so it waits for them.
         wait = self._uncommitted
         if wait is not None:
             wait.add_done_callback(partial(self._finish_after, outcome))
@@ -219,32 +219,32 @@ class Shard(Generic[CoreT, OutcomeT]):
         return error_code
 
     def _write(self, outcome: OutcomeT, admission: Admission | None) -> ErrorCode:
-        """Encode, append, replay. Returns why nothing was appended. After an exception, something may be appended."""
+        """Encode, append, replay. Returns an error if nothing was appended. If this raises, records may be appended."""
         try:
             write = self._journal.encode(outcome, admission)
         except KafkaError as error:
-            logger.error("%s: the records of a command were refused: %s", self.partition, error)
+            logger.error("%s: rejected the records of a command: %s", self.partition, error)
             return error.code
         except Exception:
-            logger.exception("%s: the records of a command cannot be encoded", self.partition)
+            logger.exception("%s: cannot encode the records of a command", self.partition)
             return ErrorCode.UNKNOWN_SERVER_ERROR
         try:
             wait = write()
         except KafkaError as error:
-            logger.error("%s: the records of a command could not be written: %s", self.partition, error)
+            logger.error("%s: cannot append the records of a command: %s", self.partition, error)
             return error.code
-        self._follow(wait)
+        self._track(wait)
         self.core.written(outcome)
         return ErrorCode.NONE
 
     def append(
         self, write: Callable[[], asyncio.Future[None] | None], replay: Callable[[], None]
     ) -> asyncio.Future[None] | None:
-        """Append what no command of the core decided, such as the end of a transaction, and replay it. `write` appends
-        or raises KafkaError. Raises KafkaError."""
+        """Append and replay something that is no command of the core, such as a transaction marker. `write` appends or
+        raises KafkaError. Raises KafkaError."""
         try:
             wait = write()
-            self._follow(wait)
+            self._track(wait)
             replay()
         except KafkaError:
             raise
@@ -257,11 +257,11 @@ class Shard(Generic[CoreT, OutcomeT]):
 
     @property
     def uncommitted(self) -> asyncio.Future[None] | None:
-        """Done when everything that the core knows is committed; None if it already is."""
+        """A future that is done when all appended records are committed. None if they already are."""
         return self._uncommitted
 
-    def _follow(self, wait: asyncio.Future[None] | None) -> None:
-        """Records were appended that are committed once the future is done. None: they are already."""
+    def _track(self, wait: asyncio.Future[None] | None) -> None:
+        """Track appended records. They are committed when the future is done, or already if it is None."""
         if wait is not None:
             self._uncommitted = wait
             wait.add_done_callback(self._settled)
@@ -273,7 +273,7 @@ class Shard(Generic[CoreT, OutcomeT]):
         if error is not None and not self._unloaded:
             traceback = None if isinstance(error, KafkaError) else error
             logger.error(
-                "%s: appended records may be lost, the coordinator is loaded again: %s",
+                "%s: appended records may be lost; reloading the coordinator: %s",
                 self.partition,
                 error,
                 exc_info=traceback,
@@ -290,7 +290,7 @@ class Shard(Generic[CoreT, OutcomeT]):
             _answer(reply.failed(code))
 
     def _finish(self, outcome: OutcomeT) -> None:
-        """The last step of a command. `committed` may perform further commands, so nothing may follow it."""
+        """The last step of a command. The call of `committed` must come last, since it may perform further commands."""
         for reply in outcome.replies:
             _answer(reply)
         if self._committed is not None and not self._unloaded:

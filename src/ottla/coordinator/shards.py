@@ -1,4 +1,4 @@
-"""The shards of one internal topic: one for every partition of it that this broker leads."""
+"""The shards of one internal topic: one for each partition that this broker leads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.coordinator")
 
 _LOAD_AGAIN_SECONDS = 5.0
-"""The pause after a load that failed, and after a shard that failed twice in this time."""
+"""The pause after a failed load, and after a shard that failed twice within this time."""
 
 _NEVER = -_LOAD_AGAIN_SECONDS
 
@@ -43,8 +43,8 @@ class Shards(Generic[CoreT, OutcomeT]):
         ],
         load: Callable[[Shard[CoreT, OutcomeT], BrokerConfig], Awaitable[None]],
     ) -> None:
-        """`new_shard` makes a shard that reports its failure to the function it is given. `load` replays the partition,
-        and what is kept elsewhere, into a new shard."""
+        """`new_shard` creates a shard, which calls the given function if it fails. `load` replays the partition, and
+        records that are stored outside of it, into a new shard."""
         self.topic = topic
         self._metadata = metadata
         self._replicas = replicas
@@ -87,24 +87,24 @@ class Shards(Generic[CoreT, OutcomeT]):
         self._start_loading(index, shard, config)
 
     def _failed(self, shard: Shard[CoreT, OutcomeT]) -> None:
-        """What is in memory may differ from the log: load it again, at once unless the shard keeps crashing."""
+        """Load a new shard: the state in memory may differ from the log. If shards keep crashing, load it later."""
         index = shard.partition.topic_partition.partition
         now = self._clock.monotonic()
         if shard.crashed and now - self._crashed_at.get(index, _NEVER) < _LOAD_AGAIN_SECONDS:
-            self._renew_later(index, shard)
+            self._replace_later(index, shard)
         else:
-            self._renew(index, shard)
+            self._replace(index, shard)
         if shard.crashed:
             self._crashed_at[index] = now
 
-    def _renew(self, index: int, shard: Shard[CoreT, OutcomeT]) -> None:
+    def _replace(self, index: int, shard: Shard[CoreT, OutcomeT]) -> None:
         if self._shards.get(index) is shard:
             shard.unload()
             self._host(index, shard.partition, self._metadata.config)
 
-    def _renew_later(self, index: int, shard: Shard[CoreT, OutcomeT]) -> None:
+    def _replace_later(self, index: int, shard: Shard[CoreT, OutcomeT]) -> None:
         shard.unload()
-        self._clock.call_later(_LOAD_AGAIN_SECONDS, self._renew, index, shard)
+        self._clock.call_later(_LOAD_AGAIN_SECONDS, self._replace, index, shard)
 
     def _start_loading(self, index: int, shard: Shard[CoreT, OutcomeT], config: BrokerConfig) -> None:
         if self._shards.get(index) is shard:
@@ -117,16 +117,16 @@ class Shards(Generic[CoreT, OutcomeT]):
             await self._load_shard(shard, config)
         except Exception:
             if self._shards.get(index) is not shard:
-                return  # The load failed because another broker leads now.
+                return  # Expected: this broker does not lead the partition any more.
             logger.exception(
-                "%s: the coordinator could not be loaded; next attempt in %.0f s", shard.partition, _LOAD_AGAIN_SECONDS
+                "%s: loading the coordinator failed; next attempt in %.0f s", shard.partition, _LOAD_AGAIN_SECONDS
             )
-            self._renew_later(index, shard)
+            self._replace_later(index, shard)
 
     # Finding a key
 
     async def locate(self, key: str, create_topic: Callable[[], Awaitable[None]]) -> int:
-        """The broker that coordinates a key. The first request creates the topic. Raises KafkaError."""
+        """The broker that coordinates a key. Creates the topic if it does not exist. Raises KafkaError."""
         if self.topic not in self._metadata.image.topics:
             try:
                 await create_topic()
@@ -141,7 +141,7 @@ class Shards(Generic[CoreT, OutcomeT]):
     def partition_of(self, key: str) -> int:
         topic = self._metadata.image.topics.get(self.topic)
         if topic is None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {self.topic} yet")
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the topic {self.topic} does not exist yet")
         return partition_for(key, len(topic.partitions))
 
     def find(self, key: str) -> Shard[CoreT, OutcomeT]:
@@ -167,5 +167,5 @@ class Shards(Generic[CoreT, OutcomeT]):
         return list(self)
 
     async def run(self, key: str, command: Callable[[CoreT, asyncio.Future[ResultT], Now], OutcomeT]) -> ResultT:
-        """Perform a command in the shard of a key, and return its answer. Raises KafkaError."""
+        """Perform a command in the shard of a key, and return its result. Raises KafkaError."""
         return await self.find(key).run(command)

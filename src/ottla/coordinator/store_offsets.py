@@ -1,7 +1,7 @@
-"""`offsets.storage=zookeeper`: committed offsets are kept in the store under `/consumers`, as early Kafka did.
+"""`offsets.storage=zookeeper`: committed offsets are stored under `/consumers` in the store, as in early Kafka.
 
-A node holds only the offset, so metadata and leader epoch of a commit are lost when the broker restarts. Group
-membership is always kept in `__consumer_offsets`.
+A node has only the offset, so the metadata and the leader epoch of a commit are lost when the broker restarts. Group
+membership is always stored in `__consumer_offsets`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _NODES_PER_SLICE = 500
 
 
 class StoreJournal:
-    """Sends offsets to the store and everything else to the partition.
+    """Writes offsets to the store and all other records to the partition.
 
-    The partition may still hold offsets from before the setting was changed, so a removal is written to both.
+    The partition may have offsets from before the setting was changed, so a removal is written to both.
     """
 
     def __init__(self, store: Store, partition: PartitionJournal[Record]) -> None:
@@ -56,7 +56,7 @@ class StoreJournal:
             elif isinstance(record, OffsetRemoved):
                 others.append(record)
                 path = znodes.offset_path(record.group, record.topic, record.partition)
-                # Deleting a node that does not exist would fail the whole commit, so it is created first.
+                # Create the node first: deleting a missing node would fail the whole commit.
                 ops += [Put(path, b""), Delete(path)]
             else:
                 others.append(record)
@@ -77,9 +77,9 @@ class StoreJournal:
 
 
 async def read_offsets(store: Store, is_wanted: Callable[[str], bool], now_ms: int) -> list[OffsetCommitted]:
-    """The offsets of wanted groups in the store. The store has no times of commits, so retention begins now.
+    """The offsets of wanted groups in the store. The store has no commit timestamps, so retention starts now.
 
-    Lets others run in between, since there can be many.
+    Yields to the event loop, since there may be many nodes.
     """
     found = []
     for number, (path, node) in enumerate((await store.read_tree(znodes.CONSUMERS)).items()):
@@ -90,7 +90,7 @@ async def read_offsets(store: Store, is_wanted: Callable[[str], bool], now_ms: i
                 try:
                     name, offset = znodes.decode_name(group), znodes.decode_offset(node.data)
                 except znodes.InvalidZnodeError as error:
-                    logger.error("skipping %s, which is unreadable: %s", printable(path), error)
+                    logger.error("skipping the unreadable node %s: %s", printable(path), error)
                 else:
                     if is_wanted(name):
                         found.append(OffsetCommitted(name, topic, int(partition), offset, commit_timestamp_ms=now_ms))

@@ -1,4 +1,4 @@
-"""Transactions on this broker: finds the shard of a transactional id's partition and gives it the command."""
+"""The transaction coordinator of this broker. It passes each command to the shard of the id's partition."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ottla.coordinator.journal import PartitionJournal, decode_batch
 from ottla.coordinator.replayer import Replayer
 from ottla.coordinator.shard import Shard
 from ottla.coordinator.shards import Shards
+from ottla.env.clock import period_seconds
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TRANSACTION_STATE_TOPIC
 from ottla.records.control import EndTransactionMarker
@@ -89,7 +90,7 @@ class TransactionCoordinator:
         self._shards.stop()
 
     def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
-        """Follow the cluster, after the replicas and the groups."""
+        """Apply a cluster image. The replicas and the groups must have applied it before."""
         self._shards.apply(image, config)
 
     def _new_shard(self, partition: Partition, config: BrokerConfig, on_failed: Callable[[TxnShard], None]) -> TxnShard:
@@ -122,8 +123,8 @@ class TransactionCoordinator:
         )
 
     def _schedule_expiry(self) -> None:
-        interval = self._metadata.config.integer("transaction.remove.expired.transaction.cleanup.interval.ms") / 1000
-        self._expiry = self._clock.call_later(interval, self._expire)
+        interval = self._metadata.config.integer("transaction.remove.expired.transaction.cleanup.interval.ms")
+        self._expiry = self._clock.call_later(period_seconds(interval), self._expire)
 
     def _expire(self) -> None:
         for shard in self._shards.loaded():
@@ -131,7 +132,7 @@ class TransactionCoordinator:
         self._schedule_expiry()
 
     async def locate(self, transactional_id: str) -> int:
-        """The broker that coordinates a transactional id. The first request creates the topic of transactions."""
+        """The broker that coordinates a transactional id. Creates the topic of transactions if it does not exist."""
         return await self._shards.locate(transactional_id, self._metadata.create_transaction_topic)
 
     # Commands
@@ -160,16 +161,16 @@ class TransactionCoordinator:
     ) -> dict[TopicPartition, ErrorCode]:
         """Ask the coordinator of a transaction whether partitions are part of it; with `add`, add them (KIP-890).
 
-        Returns the refusals. The markers of the previous transaction may not be written yet: as in Kafka, this broker
-        then retries an addition for a while, so that the client need not.
+        Returns the errors of refused partitions. If the markers of the previous transaction are not written yet, this
+        broker retries an addition for a while, as in Kafka, so that the client need not.
         """
         config = self._metadata.config
         pause = config.integer("add.partitions.to.txn.retry.backoff.ms") / 1000
-        give_up = self._clock.monotonic() + config.integer("add.partitions.to.txn.retry.backoff.max.ms") / 1000
+        deadline = self._clock.monotonic() + config.integer("add.partitions.to.txn.retry.backoff.max.ms") / 1000
         command = AddPartitions(transactional_id, producer, partitions, PROTOCOL_2)
         while True:
             errors = await self._ask(command, add)
-            if ErrorCode.CONCURRENT_TRANSACTIONS not in errors or not add or self._clock.monotonic() >= give_up:
+            if ErrorCode.CONCURRENT_TRANSACTIONS not in errors or not add or self._clock.monotonic() >= deadline:
                 break
             await self._pause(pause)
         return {
@@ -188,7 +189,7 @@ class TransactionCoordinator:
         except ClientError:
             return (ErrorCode.NETWORK_EXCEPTION,) * len(command.partitions)
         except ValueError:
-            # A broker of a later release answered with an error code that this one does not know.
+            # A broker of a later release returned an error code that this broker does not know.
             return (ErrorCode.UNKNOWN_SERVER_ERROR,) * len(command.partitions)
 
     async def _ask_peer(self, coordinator: int, command: AddPartitions, add: bool) -> Sequence[ErrorCode]:
@@ -236,19 +237,19 @@ class TransactionCoordinator:
         ]
 
 
-_ROOM_TO_END = 64
-"""Bytes by which the record that ends a transaction may be larger than the one that extends it."""
+_END_RESERVE = 64
+"""Bytes by which the record that ends a transaction may be larger than the record that extends it."""
 
 
 class TxnJournal:
-    """Refuses to extend a transaction so far that the record of its end would be too large for a batch."""
+    """Rejects an extension of a transaction if the record of its end would be too large for a batch."""
 
     def __init__(self, partition: PartitionJournal[Record]) -> None:
         self._partition = partition
 
     def encode(self, outcome: Outcome, admission: Admission | None) -> Write:
-        extends = any(isinstance(it, TransactionStored) and it.state is ONGOING for it in outcome.records)
-        return self._partition.encode(outcome.records, reserve=_ROOM_TO_END if extends else 0)
+        extends = any(isinstance(record, TransactionStored) and record.state is ONGOING for record in outcome.records)
+        return self._partition.encode(outcome.records, reserve=_END_RESERVE if extends else 0)
 
 
 async def _load(shard: TxnShard, config: BrokerConfig) -> None:
@@ -266,7 +267,7 @@ def _read_batch(
 
 def _report(shard: TxnShard, marker: Marker, partition: TopicPartition, error: ErrorCode) -> None:
     if shard.loaded:
-        # A partition that has been deleted needs no marker any more.
+        # A deleted partition needs no marker.
         code = ErrorCode.NONE if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error
         shard.execute(lambda: shard.core.markers_written(marker, {partition: code}, shard.now()))
 

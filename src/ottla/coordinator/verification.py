@@ -1,7 +1,7 @@
-"""Checks that batches of transactions may be appended: the coordinator of the transaction must know their partitions.
+"""Verifies that transactional batches may be appended: the coordinator must have their partitions in the transaction.
 
-With Produce versions up to 11, clients add partitions to the transaction themselves, and the broker only asks the
-coordinator. From Produce 12 on, the broker adds the partitions on the client's behalf (KIP-890).
+Up to Produce 11, clients add partitions to the transaction themselves, and the broker only asks the coordinator. From
+Produce 12 on, the broker adds the partitions for the client (KIP-890).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from ottla.records.header import BatchHeader
     from ottla.replication.replicas import Replicas
 
-_PRODUCE_ADDS = 12
-_PRODUCE_KNOWS_ABORTABLE = 11
+_ADDS_SINCE = 12
+_ABORTABLE_SINCE = 11
 
-_TRY_AGAIN = (
+_RETRIABLE = (
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -36,19 +36,19 @@ _TRY_AGAIN = (
 
 
 def transactional_header(records: bytes | memoryview | None) -> BatchHeader | None:
-    """The header of a batch that claims to be part of a transaction. The rest of the batch is not checked yet."""
+    """The header of a batch with the transactional flag, else None. The rest of the batch is not validated yet."""
     if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
         return None
     return read_header(records) if records[ATTRIBUTES_AT + 1] & TRANSACTIONAL_FLAG else None
 
 
 def is_wanted(config: BrokerConfig, *, adds: bool) -> bool:
-    """Whether the coordinator must be asked. A request that adds partitions always asks."""
+    """Whether the broker must ask the coordinator. It always does if the request adds partitions."""
     return adds or config.boolean("transaction.partition.verification.enable")
 
 
 class BrokerParts(Protocol):
-    """What a verification needs of the broker."""
+    """The parts of the broker that a verification uses."""
 
     @property
     def config(self) -> BrokerConfig: ...
@@ -61,7 +61,7 @@ class BrokerParts(Protocol):
 
 
 class Verification:
-    """The transactional batches of one Produce request; at least one."""
+    """The verification of the transactional batches, at least one, of a Produce request."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Verification:
         self._unknown: dict[TopicPartition, VerificationGuard] = {}
         producers = {Producer(header.producer_id, header.producer_epoch) for header in batches.values()}
         if len(producers) > 1:
-            refusal = KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "one request with batches of several producers")
+            refusal = KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the request has batches of several producers")
             self._verdicts = dict.fromkeys(batches, refusal)
             return
         [self._producer] = producers
@@ -86,14 +86,14 @@ class Verification:
 
     @property
     def pending(self) -> bool:
-        """Whether the coordinator must be asked."""
+        """Whether `finish` must ask the coordinator."""
         return bool(self._unknown)
 
     def verdict(self, partition: TopicPartition) -> KafkaError | Admission | None:
         return self._verdicts.get(partition)
 
     def _begin(self, partition: TopicPartition, header: BatchHeader) -> None:
-        adds = self._api_version >= _PRODUCE_ADDS
+        adds = self._api_version >= _ADDS_SINCE
         if not is_wanted(self._broker.config, adds=adds):
             self._verdicts[partition] = Admission(UNVERIFIED)
             return
@@ -114,18 +114,18 @@ class Verification:
             self._transactional_id,
             self._producer,
             list(self._unknown),
-            add=self._api_version >= _PRODUCE_ADDS,
+            add=self._api_version >= _ADDS_SINCE,
         )
         for partition, error in refused.items():
             self._verdicts[partition] = self._refusal(error)
 
     def _refusal(self, error: ErrorCode) -> KafkaError:
         """The error that makes a producer react correctly. Producers of any version retry after NOT_ENOUGH_REPLICAS."""
-        message = f"the partition could not be found in the transaction: {error.name}"
+        message = f"the coordinator did not verify the partition: {error.name}"
         if error is ErrorCode.PRODUCER_FENCED:
             return KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, message)
-        if error is ErrorCode.TRANSACTION_ABORTABLE and self._api_version < _PRODUCE_KNOWS_ABORTABLE:
+        if error is ErrorCode.TRANSACTION_ABORTABLE and self._api_version < _ABORTABLE_SINCE:
             return KafkaError(ErrorCode.INVALID_TXN_STATE, message)
-        if error in _TRY_AGAIN or (error is ErrorCode.CONCURRENT_TRANSACTIONS and self._api_version < _PRODUCE_ADDS):
+        if error in _RETRIABLE or (error is ErrorCode.CONCURRENT_TRANSACTIONS and self._api_version < _ADDS_SINCE):
             return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, message)
         return KafkaError(error, message)

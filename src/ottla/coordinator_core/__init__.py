@@ -1,1 +1,1 @@
-"""What the pure cores share: the effects that they ask of the shard that runs them, and the order of calls."""
+"""Shared by the pure cores: the effects that a shard performs for a core, and the order of its calls to the core."""

@@ -1,8 +1,8 @@
-"""The order in which the caller of a core must call it, as a state machine.
+"""A state machine that checks the order of calls to a core.
 
-Between an outcome with records and the news of their append, the core accepts no other command: it would decide on
-state that is not written yet. After a mistake, the state in memory may differ from the log: the gate is FAILED, the
-core refuses every command, and its caller must load a new core from the log.
+After an outcome with records, the core accepts no command until the caller reports whether they are appended. Otherwise
+the core would decide on state that is not written yet. After a wrong call, the state in memory may differ from the log:
+the gate is FAILED, the core rejects every command, and the caller must load a new core from the log.
 """
 
 from enum import Enum
@@ -15,13 +15,13 @@ OutcomeT = TypeVar("OutcomeT", bound=Outcome[Any, Any, Any])
 
 class GateState(Enum):
     READY = "ready"
-    """The state in memory is what the log says. The next command may begin."""
+    """The state in memory matches the log. The next command may begin."""
     DECIDING = "deciding"
-    """A command is running. If it raises, the gate stays here and refuses the next command."""
+    """A command is running. If it raises, the gate stays in this state and rejects the next command."""
     UNWRITTEN = "unwritten"
-    """The command has records. The caller must append them, or give them up."""
+    """The command has records. The caller must append them, or report that the append failed."""
     FAILED = "failed"
-    """The state in memory may differ from the log. There is no way back."""
+    """The state in memory may differ from the log. This state is final."""
 
 
 READY, DECIDING, UNWRITTEN, FAILED = GateState
@@ -35,7 +35,7 @@ MOVES = {
 
 
 class CommandOrderError(RuntimeError):
-    """The caller called the core out of order, or uses a core that has failed."""
+    """The caller called the core out of order, or called a core that has failed."""
 
 
 class CommandGate(Generic[OutcomeT]):
@@ -44,11 +44,11 @@ class CommandGate(Generic[OutcomeT]):
         self._unwritten: OutcomeT | None = None
 
     def begin(self) -> None:
-        """A command begins. Raises CommandOrderError."""
+        """Begin a command. Raises CommandOrderError."""
         self._move(DECIDING)
 
     def end(self, outcome: OutcomeT) -> OutcomeT:
-        """The command has decided."""
+        """End the decision of a command. If it has records, the caller must append them next."""
         if outcome.records:
             self._move(UNWRITTEN)
             self._unwritten = outcome
@@ -57,26 +57,26 @@ class CommandGate(Generic[OutcomeT]):
         return outcome
 
     def settle(self, outcome: OutcomeT) -> None:
-        """The records of the outcome are appended, or never will be. Raises CommandOrderError."""
+        """End a command: its records are appended, or their append has failed. Raises CommandOrderError."""
         if self._unwritten is not outcome:
-            self._refuse("settled the records of another command")
+            self._fail_order("settled the records of another command")
         self._unwritten = None
         self._move(READY)
 
     def check_ready(self) -> None:
-        """The caller changes the state by a replay of its own. Raises CommandOrderError."""
+        """Called before a replay that is not part of a command. Raises CommandOrderError."""
         if self.state is not READY:
-            self._refuse("changed the state")
+            self._fail_order("changed the state")
 
     def fail(self) -> None:
-        """Refuse every further command."""
+        """Reject every further command."""
         self._move(FAILED)
 
     def _move(self, target: GateState) -> None:
         if target not in MOVES[self.state]:
-            self._refuse(f"moved to {target.value!r}")
+            self._fail_order(f"moved to {target.value!r}")
         self.state = target
 
-    def _refuse(self, action: str) -> None:
+    def _fail_order(self, action: str) -> None:
         state, self.state = self.state, FAILED
         raise CommandOrderError(f"the caller of the core {action} in state {state.value!r}")

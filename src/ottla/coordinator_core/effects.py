@@ -6,38 +6,38 @@ from ottla.errors import ErrorCode
 
 
 class Now(NamedTuple):
-    """The time of a command on both clocks: the steady clock for timers, the wall clock for what is stored."""
+    """The time of a command on both clocks: the steady clock for timers, the wall clock for stored timestamps."""
 
     steady_ms: int
     wall_ms: int
 
 
 MAX_PORTION = 1000
-"""Records in one portion of a decision that comes in portions: most portions fit into a batch of 1 MB."""
+"""The most records in one portion of a large decision. Most portions of this size fit into a batch of 1 MB."""
 
 KeyT = TypeVar("KeyT")
 RecordT = TypeVar("RecordT")
 
 
 class SetTimer(NamedTuple, Generic[KeyT]):
-    """Replaces an earlier timer of the same key. The time is on the steady clock."""
+    """Replaces an earlier timer with the same key. The time is on the steady clock."""
 
     key: KeyT
     at_ms: int
 
 
 class CancelTimer(NamedTuple, Generic[KeyT]):
-    """There may be no timer with that key. A timer that fires despite its cancellation does no harm."""
+    """There may be no timer with this key. A timer that fires after its cancellation is harmless."""
 
     key: KeyT
 
 
 Token: TypeAlias = object
-"""The caller finds the request again by its token, which is never None."""
+"""Identifies a request to the caller. Never None."""
 
 
 class Result(Protocol):
-    """The answer of a core, as plain data."""
+    """The result of a command, as plain data."""
 
     def failed(self, error: ErrorCode) -> Self: ...
 
@@ -50,15 +50,15 @@ class Reply(NamedTuple, Generic[ResultT]):
     result: ResultT
 
     def failed(self, error: ErrorCode) -> "Reply[ResultT]":
-        """A refusal instead of the answer, because the records that the answer depends on could not be written."""
+        """An error reply to the same request, because the records that the result depends on could not be written."""
         return Reply(self.token, self.result.failed(response_error(error)))
 
 
 class Outcome(Generic[RecordT, ResultT, KeyT]):
     """The effects of one command.
 
-    The caller appends the records and tells the core that they are written (or not) before it gives the core
-    another command; then it performs the timers, and sends the replies as soon as the records are committed.
+    The caller appends the records and reports the result to the core before the next command. Then it sets the timers,
+    and sends the replies as soon as the records are committed.
     """
 
     __slots__ = ("messages", "records", "replies", "timers")
@@ -68,7 +68,7 @@ class Outcome(Generic[RecordT, ResultT, KeyT]):
         self.replies: list[Reply[ResultT]] = []
         self.timers: list[SetTimer[KeyT] | CancelTimer[KeyT]] = []
         self.messages: list[str] = []
-        """With text of clients as it is: the caller escapes what it logs."""
+        """Log lines. They may have unescaped text of clients: the caller escapes them."""
 
     def reply(self, token: Token, result: ResultT) -> None:
         self.replies.append(Reply(token, result))
@@ -87,7 +87,7 @@ _RESPONSE_ERRORS = {
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    # The transaction could not be verified. Old producers do not know this error; the other makes them retry here.
+    # The transaction could not be verified. Old producers do not know this error. The other one makes them retry.
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -96,6 +96,6 @@ _RESPONSE_ERRORS = {
 
 
 def response_error(append_error: ErrorCode) -> ErrorCode:
-    """The error for the client of a group or a transactional id. Errors of the partition behind it become errors that
-    make the client look for the coordinator again."""
+    """The error for the client, by the error of the append to the internal topic. Errors of the partition become errors
+    after which the client looks up the coordinator again."""
     return _RESPONSE_ERRORS.get(append_error, append_error)

@@ -1,14 +1,14 @@
-"""The partition of an internal topic, and so the broker, that coordinates a group or a transactional id."""
+"""Maps a group or a transactional id to a partition of an internal topic, whose leader is the coordinator."""
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    """Kafka's placement: the absolute value of Java's string hash, modulo the partitions."""
+    """As in Kafka: the absolute value of Java's string hash, modulo the number of partitions."""
     code = java_hash(key)
     return (0 if code == -(1 << 31) else abs(code)) % partition_count
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode`: over UTF-16 code units, so a character outside the basic plane counts twice."""
+    """Java's `String.hashCode`, over UTF-16 code units: a character outside the basic plane is two units."""
     units = text.encode("utf-16-be", "surrogatepass")
     code = 0
     for position in range(0, len(units), 2):

@@ -1,4 +1,4 @@
-"""A table of the moves between states. The code checks moves against it, and the documentation is drawn from it."""
+"""A table of the transitions between states. The code checks transitions, and the docs have a diagram of the table."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -8,12 +8,12 @@ StateT = TypeVar("StateT", bound=Enum)
 
 
 class IllegalTransitionError(Exception):
-    """A mistake of the core: no request of a client may cause it."""
+    """A bug of the core: no request of a client may cause it."""
 
 
 class Transitions(Generic[StateT]):
     def __init__(self, subject: str, first: StateT, last: StateT, moves: Mapping[StateT, Mapping[StateT, str]]) -> None:
-        """`moves` has, for each state, the only states that may follow it, each with its cause."""
+        """`moves` has, for each state, the states that may follow, each with its cause."""
         self.moves = moves
         self._subject = subject
         self._first = first
@@ -25,7 +25,7 @@ class Transitions(Generic[StateT]):
             raise IllegalTransitionError(f"{self._subject} cannot move from {current.value} to {target.value}")
 
     def diagram(self) -> str:
-        """The table as a Mermaid diagram, for the documentation."""
+        """The table as a Mermaid diagram for the docs."""
         lines = ["stateDiagram-v2", f"    [*] --> {self._first.value}"]
         for current, targets in self.moves.items():
             lines += [f"    {current.value} --> {target.value}: {reason}" for target, reason in targets.items()]

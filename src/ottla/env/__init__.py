@@ -1,5 +1,5 @@
-"""The world as a parameter: clock, disk, network, threads and randomness, as protocols and as the real thing.
+"""The environment of a broker: clock, disk, network and threads, as protocols and as real implementations.
 
-Everything above takes these as constructor arguments, so that a whole cluster can run on virtual time, a seeded
-network and a disk that forgets what was not synced.
+The other packages take these as constructor arguments. So a simulator can run a whole cluster on virtual time, with a
+seeded network and a disk that loses unsynced data.
 """

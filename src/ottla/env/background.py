@@ -1,6 +1,6 @@
-"""Work that would block the event loop (fsync, SQLite, compaction, opening batches), run in threads.
+"""Runs blocking work (fsync, SQLite, compaction, opening batches) in threads.
 
-Each purpose has threads of its own: work of one kind must not wait for slow work of another kind.
+Each kind of work has its own threads, so that it does not wait for slow work of another kind.
 """
 
 import asyncio
@@ -16,20 +16,20 @@ _SLICE_SECONDS = 0.001
 
 class Background(Protocol):
     def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
-        """Run a blocking function elsewhere; the future completes on the event loop."""
+        """Run a blocking function in a thread. The future completes on the event loop."""
 
 
 class Workers(Background, Protocol):
-    """The threads that do the work. The owner closes them."""
+    """Threads for background work. The owner closes them."""
 
     def close(self) -> None: ...
 
 
 class Threads:
-    """A pool of threads. Work that finds no free thread waits in a queue."""
+    """A pool of threads. Work waits in a queue for a free thread."""
 
     def __init__(self, count: int = 4, name: str = "background", *, drop_queued: bool = False) -> None:
-        """With `drop_queued`, `close` cancels the work that has not begun, instead of finishing it."""
+        """With `drop_queued`, `close` cancels queued work instead of finishing it."""
         self._pool = ThreadPoolExecutor(count, thread_name_prefix=f"ottla-{name}")
         self._drop_queued = drop_queued
 
@@ -41,10 +41,10 @@ class Threads:
 
 
 class Pauses:
-    """Called often by a thread that computes. It leaves half of the time to the event loop.
+    """Leaves half of the CPU time to the event loop. A thread that computes must call it often.
 
-    A thread that computes holds Python's global lock, so the event loop waits meanwhile: for a millisecond at most, if
-    the thread sleeps after each millisecond.
+    A thread that computes holds Python's global lock, so the event loop waits. The thread sleeps after each
+    millisecond, so the event loop waits for a millisecond at most.
     """
 
     __slots__ = ("_begun", "_monotonic", "_sleep")

@@ -1,4 +1,4 @@
-"""The disk, as the few operations the log needs, so that a test can make it forget, fill up or fail."""
+"""The disk operations that the log needs. Tests pass a disk that loses unsynced data, fills up or fails."""
 
 import contextlib
 import errno
@@ -12,27 +12,27 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class File(Protocol):
-    """An open file. Positions are explicit: there is no cursor, so readers and the writer share one handle.
+    """An open file. All positions are explicit. There is no cursor, so readers and the writer share one file.
 
-    A file also closes itself when the last reference to it goes, so a slice that is still being sent keeps its file
-    open although its segment was deleted meanwhile.
+    A file closes itself when its last reference is dropped. So a slice that is being sent keeps its file open even if
+    the segment is deleted meanwhile.
     """
 
     def read(self, size: int, position: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end of the file."""
+        """Read up to `size` bytes; fewer only at the end of the file."""
 
     def write(self, data: Buffer, position: int) -> None:
-        """All of the data, or OSError (a full disk may leave a part of it behind)."""
+        """Write all of the data. After an OSError, a part of it may be in the file, for example if the disk is full."""
 
     def read_cached(self, size: int, position: int) -> bytearray | None:
-        """Just so many bytes, if all of them are in memory; None if a read would have to wait for the disk."""
+        """Read exactly `size` bytes if all of them are in memory; None if the read would wait for the disk."""
 
     def truncate(self, size: int) -> None: ...
 
     def size(self) -> int: ...
 
     def sync(self) -> None:
-        """Returns when the data is on the platter. Slow: call it from a thread."""
+        """Return when the data is on disk. Slow: call it from a thread."""
 
     def fileno(self) -> int:
         """For zero-copy sends."""
@@ -57,19 +57,19 @@ class Disk(Protocol):
     def read_bytes(self, path: str) -> bytes: ...
 
     def replace_bytes(self, path: str, data: bytes) -> None:
-        """Write a small file so that a crash leaves either the old or the new content, and it survives power loss."""
+        """Replace a small file and sync it. A crash leaves either the old or the new content."""
 
     def rename(self, old: str, new: str) -> None: ...
 
     def remove(self, path: str) -> None:
-        """Remove a file; one that is already gone is fine."""
+        """Remove a file if it exists."""
 
     def remove_tree(self, path: str) -> None: ...
 
     def sync_directory(self, path: str) -> None: ...
 
     def usage(self, path: str) -> tuple[int, int]:
-        """Total and free bytes of the volume that holds the path."""
+        """Total and free bytes of the volume that has the path."""
 
     def lock(self, path: str) -> contextlib.AbstractContextManager[None]:
         """Hold an exclusive lock on a file until the context ends; BlockingIOError if another process has it."""
@@ -99,7 +99,7 @@ class OsFile:
             count = os.preadv(self._fd, [data], position, os.RWF_NOWAIT)
         except BlockingIOError:
             return None
-        except OSError:  # a file system that cannot tell
+        except OSError:  # The file system does not support RWF_NOWAIT.
             count = os.preadv(self._fd, [data], position)
         return data if count == size else None
 

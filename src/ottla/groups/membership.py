@@ -1,4 +1,4 @@
-"""Members of classic groups join, get assignments, stay and leave: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
+"""Membership of classic groups: JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
 
 from collections.abc import Callable, Sequence
 
@@ -35,7 +35,7 @@ class ClassicMembership:
         elif group is None:
             self._join_new_group(token, join, now, out)
         elif not self._has_room(group, join.member_id):
-            self._turn_away(group, token, join, now, out)
+            self._reject_full_group(group, token, join, now, out)
         elif join.member_id != UNKNOWN_MEMBER:
             self._join_known(group, token, join, now, out)
         else:
@@ -54,7 +54,7 @@ class ClassicMembership:
         return ErrorCode.NONE
 
     def _join_new_group(self, token: Token, join: Join, now: Now, out: Outcome) -> None:
-        """Stores the new group, still empty, before the first reply."""
+        """Create a group. The record of the empty group must be written before the first reply."""
         group = self._groups[join.group_id] = ClassicGroup(join.group_id)
         group.state_timestamp_ms = now.wall_ms
         self._join_unknown(group, token, join, now, out)
@@ -69,8 +69,8 @@ class ClassicMembership:
         out.undo = undo
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """During a rebalance only members that have joined count, so that after group.max.size was lowered the first
-        members get back in and the others are refused."""
+        """During a rebalance only members that have joined count. So when group.max.size was lowered, the first
+        members can join again and the others are rejected."""
         if group.state is EMPTY:
             return True
         member = group.members.get(member_id)
@@ -79,7 +79,7 @@ class ClassicMembership:
             return waits or group.awaiting_join < self._parameters.group_max_size
         return member is not None or len(group.members) < self._parameters.group_max_size
 
-    def _turn_away(self, group: ClassicGroup, token: Token, join: Join, now: Now, out: Outcome) -> None:
+    def _reject_full_group(self, group: ClassicGroup, token: Token, join: Join, now: Now, out: Outcome) -> None:
         out.reply(token, JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER))
         if join.member_id != UNKNOWN_MEMBER:
             self._rebalance.remove(group, join.member_id, out)
@@ -100,7 +100,7 @@ class ClassicMembership:
     def _join_static(
         self, group: ClassicGroup, instance_id: str, token: Token, join: Join, now: Now, out: Outcome
     ) -> None:
-        """A static member without a member id has just started: it replaces its previous run (KIP-345)."""
+        """A static member without a member id has restarted: it replaces its previous member id (KIP-345)."""
         member_id = f"{instance_id}-{self._new_uuid()}"
         old = group.members.get(group.static_members.get(instance_id, UNKNOWN_MEMBER))
         if old is None:
@@ -116,7 +116,7 @@ class ClassicMembership:
         if group.state is STABLE and group.protocol == group.select_protocol():
             leads = group.leader == new.member_id
             skip = leads and join.supports_skip_assignment
-            # An older client gets the id of its previous run as the leader, so that it does not assign (KIP-814).
+            # An older client gets its previous member id as the leader, so that it does not assign (KIP-814).
             out.reply(token, joined(group, new, group.leader if skip else old_leader, skip_assignment=skip))
             self._store_replacement(group, old, new, now, out)
         else:
@@ -125,7 +125,7 @@ class ClassicMembership:
             self._rebalance.prepare_or_complete(group, reason, now, out)
 
     def _store_replacement(self, group: ClassicGroup, old: Member, new: Member, now: Now, out: Outcome) -> None:
-        """The group stays stable: only the member id has changed."""
+        """Store the new member id. The group stays stable."""
         assignments = {member.member_id: member.assignment for member in group.members.values()}
         out.records.append(group.stored(assignments, now))
 
@@ -149,8 +149,8 @@ class ClassicMembership:
         leads = group.leader == member.member_id
         unchanged = member.protocols == join.protocols
         if unchanged and (group.state is COMPLETING_REBALANCE or (group.state is STABLE and not leads)):
-            # The reply to the member's last JoinGroup may be lost. The leader of a stable group is different: it joins
-            # again because it wants a rebalance, for example because a topic has grown.
+            # The reply to the last JoinGroup may be lost, so repeat it. The leader of a stable group is different: it
+            # joins again to start a rebalance, for example because a topic has new partitions.
             out.reply(token, joined(group, member, group.leader))
             return
         group.update_protocols(member, join.protocols)
@@ -229,28 +229,28 @@ class ClassicMembership:
             return
         group = self._groups.get(group_id)
         left = tuple(
-            LeftMember(who.member_id, who.group_instance_id, self._leave_one(group, who, out)) for who in leaving
+            LeftMember(each.member_id, each.group_instance_id, self._leave_one(group, each, out)) for each in leaving
         )
         out.reply(token, LeaveResult(ErrorCode.NONE, left))
-        gone = [who.member_id or who.group_instance_id or "" for who in left if who.error is ErrorCode.NONE]
+        gone = [each.member_id or each.group_instance_id or "" for each in left if each.error is ErrorCode.NONE]
         if group is None or not gone:
             return
         if group.state in (STABLE, COMPLETING_REBALANCE):
-            self._rebalance.prepare(group, f"left: {', '.join(gone)}", now, out)
+            self._rebalance.prepare(group, f"members left: {', '.join(gone)}", now, out)
         else:
             self._rebalance.complete_if_ready(group, now, out)
 
-    def _leave_one(self, group: ClassicGroup | None, who: LeavingMember, out: Outcome) -> ErrorCode:
+    def _leave_one(self, group: ClassicGroup | None, leaving: LeavingMember, out: Outcome) -> ErrorCode:
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        member_id = who.member_id
-        if member_id == UNKNOWN_MEMBER and who.group_instance_id is not None:
-            member_id = group.static_members.get(who.group_instance_id, UNKNOWN_MEMBER)
+        member_id = leaving.member_id
+        if member_id == UNKNOWN_MEMBER and leaving.group_instance_id is not None:
+            member_id = group.static_members.get(leaving.group_instance_id, UNKNOWN_MEMBER)
         if member_id not in group.pending_join:
-            error = group.check_member(member_id, who.group_instance_id)
+            error = group.check_member(member_id, leaving.group_instance_id)
             if error is not ErrorCode.NONE:
                 return error
-        out.messages.append(f"Member {member_id} leaves group {group.group_id}: {who.reason or 'no reason given'}")
+        out.messages.append(f"Member {member_id} leaves group {group.group_id}: {leaving.reason or 'no reason given'}")
         self._rebalance.remove(group, member_id, out)
         return ErrorCode.NONE
 
@@ -288,5 +288,5 @@ def _assigned(group: ClassicGroup, assignment: bytes) -> SyncResult:
     return SyncResult(ErrorCode.NONE, group.protocol_type, group.protocol, assignment)
 
 
-def _reason(what: str, client_reason: str) -> str:
-    return f"{what} ({client_reason})" if client_reason else what
+def _reason(cause: str, client_reason: str) -> str:
+    return f"{cause} ({client_reason})" if client_reason else cause

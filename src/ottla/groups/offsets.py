@@ -1,4 +1,4 @@
-"""The committed offsets of one group, those that wait for the end of a transaction, and when offsets expire."""
+"""The committed offsets of one group, its pending offsets of open transactions, and the expiry of offsets."""
 
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
@@ -8,10 +8,10 @@ from ottla.model import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
 
 
 class Offsets:
-    """By topic and partition, the record that committed the offset.
+    """The record of each committed offset, by topic and partition.
 
-    The offset that was written last counts, even if the transaction of an earlier one ends later. Compaction leaves the
-    record that was written last, so any other rule would give another state after a reload.
+    The last written offset is valid, even if the transaction of an earlier offset ends later. Compaction keeps the last
+    written record, so any other rule would give a different state after a reload.
     """
 
     __slots__ = ("_pending", "_topics")
@@ -19,9 +19,8 @@ class Offsets:
     def __init__(self) -> None:
         self._topics: dict[str, dict[int, OffsetCommitted]] = {}
         self._pending: dict[TopicPartition, dict[int, OffsetCommitted | None]] = {}
-        """The offsets of open transactions by producer id, in the order in which they were written. None stands for an
-        offset that a later commit has replaced: it will never count, but its partition is unstable until the
-        transaction ends."""
+        """The offsets of open transactions by producer id, in the order of their writes. None is an offset that a later
+        commit has replaced. It never takes effect, but the partition is unstable until its transaction ends."""
 
     def __iter__(self) -> Iterator[OffsetCommitted]:
         for partitions in self._topics.values():
@@ -31,7 +30,7 @@ class Offsets:
         return sum(map(len, self._topics.values()))
 
     def get(self, topic: str, partition: int, topic_id: TopicId = ZERO_TOPIC_ID) -> OffsetCommitted | None:
-        """An offset committed to another topic of the same name is not this topic's offset."""
+        """The committed offset, unless it was committed for an earlier topic with the same name."""
         committed = self._topics.get(topic, {}).get(partition)
         if committed is None or (topic_id != ZERO_TOPIC_ID and committed.topic_id not in (ZERO_TOPIC_ID, topic_id)):
             return None
@@ -63,7 +62,7 @@ class Offsets:
             del self._pending[partition]
 
     def remove(self, topic: str, partition: int) -> None:
-        """Removes the committed and all pending offsets of a partition."""
+        """Remove the committed offset and all pending offsets of a partition."""
         self._pending.pop(TopicPartition(topic, partition), None)
         partitions = self._topics.get(topic, {})
         partitions.pop(partition, None)
@@ -78,21 +77,21 @@ class Offsets:
         return bool(self._pending) and TopicPartition(topic, partition) in self._pending
 
     def pending(self) -> Iterator[OffsetCommitted]:
-        """The offsets that will count if their transactions are committed."""
+        """The offsets that take effect if their transactions commit."""
         for producers in self._pending.values():
             yield from (offset for offset in producers.values() if offset is not None)
 
     def partitions(self) -> list[TopicPartition]:
-        """All that have an offset, committed or pending."""
-        committed = [TopicPartition(it.topic, it.partition) for it in self]
+        """All partitions with a committed or pending offset."""
+        committed = [TopicPartition(offset.topic, offset.partition) for offset in self]
         return list(dict.fromkeys([*committed, *self._pending]))
 
     def of_deleted_topics(self, deleted: Mapping[str, TopicId]) -> list[TopicPartition]:
-        """The partitions with an offset, committed or pending, of one of the topics."""
-        found = [it for topic in self._topics.keys() & deleted.keys() for it in self._topics[topic].values()]
-        found += [it for it in self.pending() if it.topic in deleted]
-        gone = [it for it in found if it.topic_id in (ZERO_TOPIC_ID, deleted[it.topic])]
-        return list(dict.fromkeys(TopicPartition(it.topic, it.partition) for it in gone))
+        """The partitions of deleted topics with a committed or pending offset."""
+        found = [offset for topic in self._topics.keys() & deleted.keys() for offset in self._topics[topic].values()]
+        found += [offset for offset in self.pending() if offset.topic in deleted]
+        gone = [offset for offset in found if offset.topic_id in (ZERO_TOPIC_ID, deleted[offset.topic])]
+        return list(dict.fromkeys(TopicPartition(offset.topic, offset.partition) for offset in gone))
 
 
 def is_expired(committed: OffsetCommitted, since_ms: int, retention_ms: int, wall_ms: int) -> bool:

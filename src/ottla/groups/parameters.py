@@ -1,9 +1,9 @@
-"""The broker settings that rule groups."""
+"""The broker settings for groups."""
 
 from typing import NamedTuple
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""Kafka's fixed patience with a new member's JoinGroup: it has no member id yet, so it cannot prove that it lives."""
+"""Kafka's fixed timeout for the first JoinGroup of a member, which cannot send heartbeats yet."""
 
 
 class GroupParameters(NamedTuple):

@@ -1,7 +1,7 @@
 """The rebalance of a classic group, from the first join to the next generation, and its timers.
 
-The methods change only state that is kept in memory; all effects go into an `Outcome`. A group becomes stable or empty
-only by the replay of a record, never here.
+The methods change only state in memory, and add all effects to an `Outcome`. A group becomes stable or empty only by
+the replay of a record, never here.
 """
 
 from ottla.coordinator_core.effects import Now
@@ -27,7 +27,7 @@ class Rebalance:
             self.prepare(group, reason, now, out)
 
     def prepare(self, group: ClassicGroup, reason: str, now: Now, out: Outcome) -> None:
-        """All members must join again. Those that wait for an assignment are told at once, the others by heartbeat."""
+        """Make all members join again. Members that wait for SyncGroup get an error now, others with a heartbeat."""
         if group.state is COMPLETING_REBALANCE:
             self._cancel_syncs(group, now, out)
         group.pending_sync.clear()
@@ -53,7 +53,7 @@ class Rebalance:
                 self.await_heartbeat(group, member, member.session_timeout_ms, now, out)
 
     def complete_if_ready(self, group: ClassicGroup, now: Now, out: Outcome) -> None:
-        """The initial delay never ends early: it waits for members that are not known yet."""
+        """Complete the rebalance if all members have joined. The initial delay never ends early."""
         if group.state is PREPARING_REBALANCE and group.initial_delay is None and group.all_joined:
             self._complete_join(group, now, out)
 
@@ -61,13 +61,13 @@ class Rebalance:
         self._clear_join_timer(group, out)
         for member in list(group.members.values()):
             if member.join_token is None and member.group_instance_id is None:
-                out.messages.append(f"Group {group.group_id} goes on without {member.member_id}, which did not join")
+                out.messages.append(f"Group {group.group_id} continues without {member.member_id}, which did not join")
                 self.remove(group, member.member_id, out)
         if not group.members:
             self._end_empty(group, now, out)
         elif not group.elect_joined_leader():
-            # Only absent static members are left; they stay in the group until their sessions end. A client may have
-            # chosen a rebalance timeout of zero, with which this timer would fire again at once.
+            # Only static members that have not joined are left. They stay in the group until their sessions expire. The
+            # minimum pause is for clients with a rebalance timeout of zero: the timer would fire again immediately.
             self._set_join_timer(group, max(group.rebalance_timeout_ms, _ABSENT_MEMBERS_PAUSE_MS), now, out)
         else:
             self._begin_generation(group, now, out)
@@ -88,13 +88,13 @@ class Rebalance:
     def _end_empty(self, group: ClassicGroup, now: Now, out: Outcome) -> None:
         record = group.stored_empty(now)
         out.records.append(record)
-        # It does no harm if this record is not written: after a crash the previous generation is loaded, and its
+        # If the append fails, the group becomes empty in memory anyway. A reload finds the previous generation, and its
         # members time out.
         out.undo = lambda *_: group.restore(record)
         out.messages.append(f"Group {group.group_id} is empty in generation {record.generation}")
 
     def timer_fired(self, kind: TimerKind, group: ClassicGroup, member_id: str, now: Now, out: Outcome) -> None:
-        """A timer that fires early, or for something that is over, changes nothing."""
+        """A timer that fires early, or that is not needed any more, changes nothing."""
         match kind:
             case TimerKind.SESSION:
                 self._session_timer_fired(group, member_id, now, out)
@@ -115,7 +115,7 @@ class Rebalance:
                 return
         elif member_id not in group.pending_join:
             return
-        out.messages.append(f"Member {member_id} of group {group.group_id} was silent for longer than its session")
+        out.messages.append(f"Session of member {member_id} of group {group.group_id} expired without a heartbeat")
         self.remove(group, member_id, out)
         if member is not None and group.state in (STABLE, COMPLETING_REBALANCE):
             self.prepare(group, f"session of {member_id} expired", now, out)
@@ -171,7 +171,7 @@ class Rebalance:
             out.cancel_timer(TimerKey(TimerKind.SYNC, group.group_id))
 
     def remove(self, group: ClassicGroup, member_id: str, out: Outcome) -> None:
-        """Removes a member or a pending member. A reply that it waits for tells it to join as a new member."""
+        """Remove a member or a pending member. Its waiting requests fail with UNKNOWN_MEMBER_ID."""
         member = group.members.get(member_id)
         if member is not None:
             dismiss(group, member, ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER, out)
@@ -196,11 +196,11 @@ def joined(group: ClassicGroup, member: Member, leader: str | None, *, skip_assi
     )
 
 
-def dismiss(group: ClassicGroup, member: Member, error: ErrorCode, told_member_id: str, out: Outcome) -> None:
-    """Answers the requests of the member that wait, with an error."""
+def dismiss(group: ClassicGroup, member: Member, error: ErrorCode, reply_member_id: str, out: Outcome) -> None:
+    """Answer the waiting requests of the member with an error."""
     join_token = group.take_join(member)
     if join_token is not None:
-        out.reply(join_token, JoinResult(error, told_member_id))
+        out.reply(join_token, JoinResult(error, reply_member_id))
     sync_token, member.sync_token = member.sync_token, None
     if sync_token is not None:
         out.reply(sync_token, SyncResult(error))

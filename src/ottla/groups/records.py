@@ -1,7 +1,7 @@
 """The records of `__consumer_offsets`, in Kafka's own format: docs/formats/consumer-offsets.md.
 
-A key is a 2-byte record type and the key's fields; a value is a 2-byte version and the value's fields; a record
-without a value is a tombstone, which here becomes a type of its own.
+A key is a 2-byte record type and the fields of the key. A value is a 2-byte version and the fields of the value. A
+record without a value is a tombstone, which has its own class here.
 """
 
 import struct
@@ -18,21 +18,21 @@ from ottla.wire.api.group_records import (
 )
 
 OFFSET_COMMIT_LEGACY = 0
-"""The record type of the first brokers; its fields are the same, and it is only read."""
+"""The record type of early brokers. It has the same fields. Ottla reads but never writes it."""
 OFFSET_COMMIT = 1
 GROUP_METADATA = 2
 
 OFFSET_COMMIT_VALUE_VERSION = 4
-"""What Kafka 4.3 writes: flexible, with the topic id as a tagged field that is left out when it is not known."""
+"""The version that Kafka 4.3 writes. It is flexible, and the topic id is an optional tagged field."""
 OFFSET_COMMIT_VALUE_WITH_EXPIRY = 1
-"""The only version that carries a time of expiry for one offset."""
+"""The only version with an expiry timestamp for each offset."""
 GROUP_METADATA_VALUE_VERSION = 3
 
 _SHORT = struct.Struct(">h")
 
 
 class OffsetCommitted(NamedTuple):
-    """The offset from which a group goes on reading a partition."""
+    """The committed offset of a group for a partition."""
 
     group: str
     topic: str
@@ -59,12 +59,12 @@ class StoredMember(NamedTuple):
     rebalance_timeout_ms: int
     session_timeout_ms: int
     subscription: bytes
-    """The member's metadata under the group's protocol; what it said under others is not stored."""
+    """The member's metadata for the selected protocol. Metadata for other protocols is not stored."""
     assignment: bytes
 
 
 class GroupStored(NamedTuple):
-    """A group at rest: stable with its members and their assignments, or empty."""
+    """A stable group with its members and their assignments, or an empty group."""
 
     group: str
     generation: int = 0
@@ -83,7 +83,7 @@ Record: TypeAlias = OffsetCommitted | OffsetRemoved | GroupStored | GroupRemoved
 
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
-    """The key and the value as they stand in a record batch."""
+    """The key and the value of the record."""
     match record:
         case OffsetCommitted():
             return _offset_key(record), _offset_value(record)
@@ -96,7 +96,7 @@ def encode(record: Record) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
-    """The record, or None for one of a type or version that this broker does not know (KIP-915: leave it alone)."""
+    """The record, or None if this broker does not know its type or version. Such records are ignored (KIP-915)."""
     (record_type,) = _SHORT.unpack_from(key)
     if record_type in (OFFSET_COMMIT_LEGACY, OFFSET_COMMIT):
         offset_key, _ = codec.decode(OffsetCommitKey, key, record_type, 2)
@@ -193,7 +193,7 @@ def _decode_group(group: str, value: bytes | None) -> Record | None:
 
 
 def _decode_member(member: MemberMetadata) -> StoredMember:
-    # Version 0 knew no rebalance timeout: the session timeout was both.
+    # Version 0 has no rebalance timeout: the session timeout is used for both.
     rebalance_timeout = member.session_timeout if member.rebalance_timeout == -1 else member.rebalance_timeout
     return StoredMember(
         member_id=member.member_id,

@@ -1,4 +1,4 @@
-"""The answers of the core, as plain data. Handlers translate them into the version of the request."""
+"""The results of commands, as plain data. Handlers translate them into responses of the request's version."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -7,7 +7,7 @@ from ottla.groups.commands import NO_GENERATION, UNKNOWN_MEMBER
 
 
 class JoinedMember(NamedTuple):
-    """A member as the leader sees it when it assigns partitions."""
+    """A member in the reply to the leader, which assigns the partitions."""
 
     member_id: str
     group_instance_id: str | None
@@ -63,7 +63,7 @@ class CommitResult(NamedTuple):
 class DeleteOffsetsResult(NamedTuple):
     error: ErrorCode
     errors: tuple[ErrorCode, ...] = ()
-    """One for each partition of the command, in its order; none when the group as a whole is refused."""
+    """One for each partition of the command, in its order. Empty if the command failed as a whole."""
 
     def failed(self, error: ErrorCode) -> "DeleteOffsetsResult":
         return DeleteOffsetsResult(error)
@@ -92,7 +92,7 @@ class DescribedMember(NamedTuple):
 
 class DescribedGroup(NamedTuple):
     error: ErrorCode
-    """GROUP_ID_NOT_FOUND goes out only from DescribeGroups 6 up; older versions show a Dead group without an error."""
+    """GROUP_ID_NOT_FOUND is sent from DescribeGroups 6 on. Older versions get a Dead group without an error."""
     group_id: str
     state: str
     protocol_type: str = ""

@@ -1,4 +1,4 @@
-"""The states of a classic group, and the one table of the moves between them."""
+"""The states of a classic group, and the table of transitions between them."""
 
 from enum import Enum
 
@@ -6,7 +6,7 @@ from ottla.coordinator_core.transitions import Transitions
 
 
 class GroupState(Enum):
-    """The values are the names Kafka shows in DescribeGroups and ListGroups."""
+    """The values are Kafka's names in DescribeGroups and ListGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"

@@ -1,4 +1,4 @@
-"""Which transactions a reader of committed records has to leave out."""
+"""Finds the aborted transactions that a `read_committed` consumer must skip."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger("ottla.log")
 
 
 class AbortedTransactions:
-    """The transaction indexes of one log. A damaged one shows when it is first used, and is written anew."""
+    """The transaction indexes of one log. A damaged index is detected at its first use and rebuilt."""
 
     __slots__ = ("_replay", "_segments")
 
@@ -26,7 +26,7 @@ class AbortedTransactions:
         self._replay = replay
 
     def collect(self, fetch_offset: int, upper_bound_offset: int, log_start_offset: int) -> list[AbortedTransaction]:
-        """See `Log.aborted_transactions`. A transaction is in the index of the segment in which it ends."""
+        """See `Log.aborted_transactions`. The index of a segment lists the transactions whose marker is in it."""
         found: list[AbortedTransaction] = []
         for segment in self._segments.holding(fetch_offset):
             if segment.transaction_index is None:
@@ -40,12 +40,12 @@ class AbortedTransactions:
         return found
 
     def index_of(self, segment: Segment, log_start_offset: int) -> TransactionIndex | None:
-        """The index of a segment, ready to use, if it has one."""
+        """The loaded index of a segment; None if the segment has no index."""
         index = segment.transaction_index
         if index is not None and not index.loaded:
             try:
                 index.load()
             except DamagedIndex as error:
-                logger.warning("%s; the index is rebuilt from the log", error)
+                logger.warning("%s; rebuilding the index from the log", error)
                 index.rewrite(self._replay.aborted_in(segment, log_start_offset))
         return index

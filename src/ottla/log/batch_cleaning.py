@@ -1,9 +1,9 @@
-"""What becomes of one batch when its log is compacted. The rules are those of Kafka 4.3 (KIP-98, KIP-534).
+"""Compacts one batch at a time. The rules are those of Kafka 4.3 (KIP-98, KIP-534).
 
-A record goes when a later one has its key, when its transaction was aborted, or when it has no key. A record without a
-value, a tombstone, tells readers that its key is gone; the batch that has it gets a delete horizon when it is first
-compacted, and once that is past the tombstone goes, too. The marker of a transaction that nothing is left of does so in
-the same way. A batch that has lost all of its records goes, unless its header is still needed.
+Compaction removes a record if a later record has the same key, if its transaction was aborted, or if it has no key. A
+record without a value is a tombstone: it tells readers that its key is deleted. The first pass gives the batch of a
+tombstone a delete horizon, and a pass after that time removes the tombstone. Markers of transactions without remaining
+records are removed in the same two steps. A batch without records is removed unless its header is still needed.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 
 class LastBatch(NamedTuple):
-    """How to tell the last batch of a producer, which says how it goes on."""
+    """Identifies the last batch of a producer. Its header must be kept, because it has the last sequence number."""
 
     last_offset: int
-    """-1 for a producer that has written nothing in its epoch: then it is the marker that brought the epoch."""
+    """-1 if the producer has written nothing in its epoch. The last batch is then the marker that began the epoch."""
     epoch: int
 
 
 def last_batches(producers: Iterable[Producer]) -> dict[int, LastBatch]:
-    """By producer id."""
+    """The last batch of each producer, by producer id."""
     return {
         producer.producer_id: LastBatch(
             producer.batches[-1].last_offset if producer.batches else NO_OFFSET, producer.epoch
@@ -45,7 +45,7 @@ def last_batches(producers: Iterable[Producer]) -> dict[int, LastBatch]:
 
 
 class BatchCleaner:
-    """Takes the batches of a log in their order, from its start."""
+    """Cleans the batches of a log. They must come in their order, from the start of the log."""
 
     __slots__ = ("_first_dirty_offset", "_last_batches", "_new_horizon_ms", "_now_ms", "_offsets", "_transactions")
 
@@ -67,9 +67,9 @@ class BatchCleaner:
         self._new_horizon_ms = now_ms + delete_retention_ms
 
     def clean(self, batch: Buffer, header: BatchHeader, *, needed: bool) -> Buffer | None:
-        """The batch to keep, which is the one given when nothing changes; None when it goes.
+        """The batch to keep, or None to remove it. If nothing changes, the result is the given object.
 
-        One that is `needed` is kept even without records. Raises InvalidBatch.
+        A batch that is `needed` is kept even without records. Raises InvalidBatch.
         """
         if header.is_control:
             records, kept, horizon = self._clean_control(batch, header)
@@ -96,7 +96,7 @@ class BatchCleaner:
         return read_keys(batch, header), list(range(header.record_count)), False
 
     def _clean_records(self, batch: Buffer, header: BatchHeader) -> tuple[KeyedRecords, list[int], bool]:
-        """The records, which of them stay, and whether their batch needs a delete horizon."""
+        """The records, the numbers of those to keep, and whether their batch needs a delete horizon."""
         records = read_keys(batch, header)
         kept = self._latest(header, records)
         tombstones = records.tombstones
@@ -109,7 +109,7 @@ class BatchCleaner:
         return records, kept, not has_horizon and not set(tombstones).isdisjoint(kept)
 
     def _latest(self, header: BatchHeader, records: KeyedRecords) -> list[int]:
-        """Which of the records no later one with the same key follows."""
+        """The numbers of the records that no later record with the same key replaces."""
         keys, count = records.keys, len(records.keys)
         if header.last_offset < self._first_dirty_offset and self._offsets.knows_none_of(keys) and None not in keys:
             return list(range(count))

@@ -5,7 +5,7 @@
     clicks 0 1500
     clicks 1 1488
 
-They are replaced as a whole, so a crash leaves the old or the new content, never a mixture.
+A checkpoint file is replaced as a whole, so a crash leaves the old or the new content, never a mixture.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ VERSION = 0
 
 
 class DamagedCheckpoint(ValueError):  # noqa: N818 - it names the thing that is wrong
-    """The text is not a checkpoint of the version we know."""
+    """The text is not a checkpoint of a known version."""
 
 
 def format_checkpoint(rows: Iterable[tuple[object, ...]]) -> bytes:
@@ -26,7 +26,7 @@ def format_checkpoint(rows: Iterable[tuple[object, ...]]) -> bytes:
 
 
 def parse_checkpoint(data: bytes, columns: int) -> list[list[str]]:
-    """The rows, each of so many parts; none in an empty file, such as Kafka leaves in a new directory."""
+    """The rows, each split into `columns` parts. An empty file, which Kafka leaves in a new directory, has none."""
     if not data:
         return []
     try:
@@ -49,7 +49,7 @@ def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int]) 
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """One offset per partition; none when the file does not exist. Raises DamagedCheckpoint."""
+    """Read one offset per partition; empty when the file does not exist. Raises DamagedCheckpoint."""
     if not disk.exists(path):
         return {}
     offsets = {}

@@ -1,4 +1,4 @@
-"""How much of a log may be compacted, and whether that is worth the work: a decision over what is known of it."""
+"""Decides how much of a log may be compacted, and whether it is dirty enough. A pure function, without I/O."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class SegmentFacts(Protocol):
 
 class Cleanable(NamedTuple):
     first_dirty_offset: int
-    """What lies before was compacted already."""
+    """Records below this offset were compacted already."""
     segments: int
-    """How many, from the first on, may be compacted."""
+    """Number of segments, from the first one, that may be compacted."""
     dirty_ratio: float
-    """The share of bytes in them that were not compacted yet."""
+    """The share of their bytes that was not compacted yet."""
     overdue: bool
-    """A record in them is older than `max.compaction.lag.ms`."""
+    """Whether one of their records is older than `max.compaction.lag.ms`."""
 
     def is_due(self, config: LogConfig) -> bool:
         return self.dirty_ratio > 0 and (self.overdue or self.dirty_ratio > config.min_cleanable_dirty_ratio)
@@ -41,9 +41,9 @@ class Cleanable(NamedTuple):
 def find_cleanable(
     segments: Sequence[SegmentFacts], config: LogConfig, *, first_dirty_offset: int, limit: int, now_ms: int
 ) -> Cleanable:
-    """What may be compacted below an offset, the limit. Whole segments are, and never the last, which is active.
+    """The whole segments below the offset `limit` that may be compacted. The active segment never is.
 
-    With `min.compaction.lag.ms`, the first segment with a younger record ends what may be compacted.
+    With `min.compaction.lag.ms`, the segments before the first one with a younger record.
     """
     ends = [segment.base_offset for segment in segments[1:]]
     oldest_ms = now_ms - config.min_compaction_lag_ms
@@ -59,7 +59,7 @@ def find_cleanable(
         count += 1
         if is_dirty:
             dirty += segment.size
-            # The first timestamp may have to be read from the file, so it is asked for only where there is a limit.
+            # Reading the first timestamp may need I/O, so it is read only if `max.compaction.lag.ms` is set.
             overdue = overdue or (overdue_ms > 0 and 0 < segment.first_timestamp < overdue_ms)
         else:
             clean += segment.size

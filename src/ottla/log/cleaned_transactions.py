@@ -1,7 +1,7 @@
-"""Which batches belong to aborted transactions, and which markers nothing is left to mark for.
+"""Tells compaction which batches belong to aborted transactions, and which markers it may remove.
 
-Follows the batches of a log in their order, from its start. A marker may go once no batch of its transaction has come
-before it; which of those batches are removed in the same pass makes no difference.
+It must see the batches of a log in their order, from the start of the log. A marker may be removed if no batch of its
+transaction precedes it in the log. Batches that the same pass removes still count, so their marker stays for this pass.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ class CleanedTransactions:
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self.kept: list[AbortedTransaction] = []
-        """The aborted transactions that still have batches, in the order of their markers: the transaction index of
-        what was followed since this was last emptied."""
+        """The aborted transactions that still have batches, in the order of their markers, since the list was last
+        cleared: the transaction index of the segment being written."""
         self._waiting = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
         self._aborted: dict[int, AbortedTransaction] = {}
-        """Those that have begun and not ended, by producer."""
+        """The aborted transactions whose marker has not come yet, by producer id."""
         self._seen: set[int] = set()
-        """Of those, the producers that a batch has come from."""
+        """The producers in `_aborted` of which at least one batch has come."""
         self._committed: set[int] = set()
+        """The producers of which a batch of a transaction that will be committed has come."""
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether a batch of records belongs to a transaction that is aborted later."""
+        """Whether a batch of records belongs to a transaction that a later marker aborts."""
         if not header.is_transactional:
             return False
         self._begin_up_to(header.last_offset)
@@ -44,7 +45,8 @@ class CleanedTransactions:
         return False
 
     def marks_nothing(self, header: BatchHeader, marker: EndTransactionMarker | None) -> bool:
-        """Whether a control batch may go: it ends a transaction without batches, or has lost its record before."""
+        """Whether a control batch may be removed: its transaction has no batches left, or an earlier pass has removed
+        its record."""
         self._begin_up_to(header.last_offset)
         if marker is None:
             return header.record_count == 0

@@ -1,8 +1,7 @@
 """One pass of compaction over a log: the part that runs in a thread.
 
-It is told everything that it has to know of the log when it begins, and changes nothing but files of its own. Whether
-the log still is what it was is asked for with every batch, by the caller's `rest`, and again when `Log.swap` puts the
-result in place.
+The pass works on a copy of the log's state from its start (`LogState`) and writes only new files. For every batch it
+calls `rest`, which raises CleaningVoidError if the log was truncated or closed. `Compaction.swap` checks that again.
 """
 
 from __future__ import annotations
@@ -39,23 +38,23 @@ if TYPE_CHECKING:
 
 _WRITE_BYTES = 1 << 20
 _MAX_GROUP = 64
-"""Segments that become one at a time. It bounds the renames of a swap, for which everybody waits."""
+"""Most segments that are merged into one. The limit bounds the renames of a swap, which block the event loop."""
 
 _MAX_SEGMENT_BYTES = 2**31 - 1
 """Positions in an index have four bytes."""
 
 
 class CleaningVoidError(Exception):
-    """The log is not what it was when the pass began, or nobody wants it to go on."""
+    """The log was truncated or closed during the pass, or the broker stops."""
 
 
 class Source(NamedTuple):
     """A sealed segment as it was when the pass began."""
 
     segment: Segment
-    """Only to be compared, and for the names of its files: the event loop goes on using it."""
+    """The thread may use only its identity and its file names, because the event loop still uses the segment."""
     end_offset: int
-    """Where the next one begins."""
+    """The base offset of the next segment."""
     size: int
     has_transaction_index: bool
 
@@ -65,14 +64,14 @@ class Source(NamedTuple):
 
 
 class CleanedSegment(NamedTuple):
-    """What is to take the place of some segments: complete and synced, in files that end in `.cleaned`."""
+    """The segment that replaces its sources: complete and synced, in files that end in `.cleaned`."""
 
     sources: Sequence[Source]
     generation: int
     """See `Compaction`."""
     size: int
     aborted: int
-    """How many aborted transactions it has in its index."""
+    """Number of entries in its transaction index."""
 
     @property
     def base_offset(self) -> int:
@@ -80,7 +79,7 @@ class CleanedSegment(NamedTuple):
 
 
 class LogState(NamedTuple):
-    """A log when a pass begins."""
+    """The state of a log at the start of a pass."""
 
     path: str
     config: LogConfig
@@ -88,7 +87,7 @@ class LogState(NamedTuple):
     sources: Sequence[Source]
     first_dirty_offset: int
     aborted: Sequence[tuple[str, int]]
-    """The paths of transaction indexes, with the number of bytes that count."""
+    """The paths of the transaction indexes, each with the number of valid bytes."""
     last_batches: Mapping[int, LastBatch]
     now_ms: int
 
@@ -96,7 +95,7 @@ class LogState(NamedTuple):
 class Cleaning:
     """`prepare` first, then `clean` each of the `groups`. Both block, and may run in a thread.
 
-    They raise CleaningVoidError, OSError, and DamagedBatch or InvalidBatch where the log cannot be understood.
+    They raise CleaningVoidError, OSError, and DamagedBatch or InvalidBatch if a batch cannot be read.
     """
 
     def __init__(self, storage: Storage, log: LogState, memory_limit: int, rest: Callable[[int], None]) -> None:
@@ -105,12 +104,12 @@ class Cleaning:
         self.offsets = OffsetMap(log.first_dirty_offset, memory_limit)
         self._storage = storage
         self._rest = rest
-        """Called for every batch with the bytes that were read or written. It may wait, and may raise."""
+        """Called with the size of every read and write. It may sleep, and raises CleaningVoidError to end the pass."""
         self._aborted: list[AbortedTransaction] = []
         self._transactions = CleanedTransactions(())
 
     def prepare(self) -> None:
-        """Find the last record of each key, and decide which segments become one."""
+        """Find the last record of each key, and decide which segments to merge."""
         for path, size in self.log.aborted:
             self._aborted += entries(self._storage.disk.read_bytes(path)[:size])
         self._map_offsets()
@@ -158,7 +157,7 @@ class Cleaning:
     # The groups
 
     def _group(self, sources: Sequence[Source]) -> Iterator[list[Source]]:
-        """Adjacent segments that fit into one, judged by what they are before."""
+        """Groups of adjacent segments that fit into one segment, judged by their sizes before the pass."""
         config = self.log.config
         limits = (config.segment_bytes, config.segment_index_bytes, config.segment_index_bytes)
         group: list[Source] = []
@@ -188,7 +187,7 @@ class Cleaning:
     # Cleaning
 
     def clean(self, group: Sequence[Source]) -> CleanedSegment | None:
-        """Write what is left of some segments; None for a single one in which nothing has to go."""
+        """Write the remaining batches of a group to a new segment. None if a group of one segment stays the same."""
         log = self.log
         cleaner = BatchCleaner(
             self.offsets,
@@ -232,7 +231,7 @@ class _Output:
 
     def __init__(self, storage: Storage, log: LogState, base_offset: int, rest: Callable[[int], None]) -> None:
         self.size = 0
-        """Bytes, also those that are not in the file yet."""
+        """Bytes added, including those that are not in the file yet."""
         self._storage = storage
         self._log = log
         self._rest = rest
@@ -242,7 +241,7 @@ class _Output:
         self._waiting_bytes = 0
 
     def copy(self, source: Source, end: int) -> None:
-        """Begin with all that is before a position in a segment, as it is there."""
+        """Copy the batches of a segment before the position `end` unchanged."""
         file = self._storage.disk.open(source.segment.path())
         for position, header in headers(file, 0, end, source.base_offset):
             self.add(header, file.read(header.size, position))
@@ -265,7 +264,7 @@ class _Output:
         self._waiting_bytes = 0
 
     def finish(self, aborted: Sequence[AbortedTransaction], *, needs_index: bool) -> None:
-        """Have everything on disk."""
+        """Write and sync all files."""
         self._write()
         self._segment.size = self.size
         self._segment.seal()

@@ -1,4 +1,4 @@
-"""What a clean close of a log waits for, so that it can be done before the log is closed."""
+"""Syncs a log before it is closed, so that the clean close itself has little to wait for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ClosePreparation:
-    """The syncs that make a log one that was closed cleanly."""
+    """The syncs that a clean close needs."""
 
     __slots__ = ("_log", "active", "end_offset", "synced_end")
 
@@ -19,14 +19,14 @@ class ClosePreparation:
         self._log = log
         self.active = active
         self.end_offset = log.end_offset
-        """When the indexes were completed."""
+        """The end of the log when its indexes were completed."""
         self.synced_end = log.recovery_point
 
     def sync(self) -> None:
-        """Blocking: may run in a thread. After a failure nobody knows what is on disk."""
+        """Blocking: may run in a thread. After a failure it is unknown which records are on disk."""
         self.synced_end = self._log.sync()
         try:
-            with contextlib.suppress(FileNotFoundError):  # The log may be moved or deleted meanwhile.
+            with contextlib.suppress(FileNotFoundError):  # The log may have been moved or deleted meanwhile.
                 self.active.sync_indexes()
         except OSError:
             self._log.fsync_failed = True

@@ -1,4 +1,4 @@
-"""What a log has to do with its compaction, on the event loop: say what may be compacted, and take the result."""
+"""The part of compaction that runs on the event loop: it selects the segments and swaps in the new ones."""
 
 from __future__ import annotations
 
@@ -26,54 +26,54 @@ if TYPE_CHECKING:
 class Compaction:
     __slots__ = (
         "_aborted",
-        "_limit",
         "_log",
-        "_next_limit",
+        "_pending_stable_offset",
         "_segments",
         "_storage",
+        "_synced_stable_offset",
         "cleaned_offset",
         "generation",
     )
 
     def __init__(self, log: Log, storage: Storage, segments: Segments, aborted: AbortedTransactions) -> None:
         self.cleaned_offset = 0
-        """What lies before was compacted. It is kept in the checkpoint of the log directory."""
+        """Records below this offset were compacted. The log directory keeps it in a checkpoint."""
         self.generation = 0
-        """Changes whenever records that were in the log may have been replaced by others."""
-        self._limit = 0
-        """What lies before is stable, and that it is cannot be lost any more."""
-        self._next_limit: tuple[int, int] | None = None
-        """What the limit will be, once all before the second offset is synced."""
+        """Grows whenever records of the log may have been replaced by others, as by a truncation."""
+        self._synced_stable_offset = 0
+        """Below this offset every transaction is decided, and its marker is synced."""
+        self._pending_stable_offset: tuple[int, int] | None = None
+        """The next `_synced_stable_offset`, and the offset up to which the log must be synced before."""
         self._log = log
         self._storage = storage
         self._segments = segments
         self._aborted = aborted
 
     def invalidate(self, offset: int | None = None) -> None:
-        """Records may be replaced by others from an offset on, or the log is closed: no pass may go on."""
+        """End running passes: records from `offset` on may be replaced by others, or the log is closed."""
         self.generation += 1
         if offset is not None:
             self.cleaned_offset = min(self.cleaned_offset, offset)
-            self._limit = min(self._limit, offset)
-            self._next_limit = None
+            self._synced_stable_offset = min(self._synced_stable_offset, offset)
+            self._pending_stable_offset = None
 
     def cleanable(self, now_ms: int, high_watermark: int) -> Cleanable:
-        """What may be compacted now.
+        """The segments that may be compacted now.
 
-        What is not stable may still turn out to be aborted, and what is not synced may get lost, so that neither may
-        take the place of an older record. A transaction counts once its marker is synced, too.
+        A record may replace an older one only if it cannot disappear. A record above the last stable offset may still
+        be aborted, and an unsynced record or marker may be lost in a crash.
         """
         log = self._log
         present = log.last_stable_offset(high_watermark), log.end_offset
-        for limit, end_offset in (self._next_limit or present, present):
+        for stable_offset, end_offset in (self._pending_stable_offset or present, present):
             if log.recovery_point < end_offset:
-                self._next_limit = limit, end_offset
+                self._pending_stable_offset = stable_offset, end_offset
                 break
-            self._limit, self._next_limit = limit, None
-        return self._find(now_ms, self._limit)
+            self._synced_stable_offset, self._pending_stable_offset = stable_offset, None
+        return self._find(now_ms, self._synced_stable_offset)
 
     def cleanable_after_sync(self, now_ms: int, high_watermark: int) -> Cleanable:
-        """What it would be if everything were synced."""
+        """The segments that could be compacted if the whole log were synced."""
         return self._find(now_ms, self._log.last_stable_offset(high_watermark))
 
     def _find(self, now_ms: int, limit: int) -> Cleanable:
@@ -84,7 +84,7 @@ class Compaction:
     def start(
         self, cleanable: Cleanable, now_ms: int, memory_limit: int, rest: Callable[[int], None] = lambda _: None
     ) -> Cleaning:
-        """A pass over what may be compacted, for a thread to do. Reads transaction indexes that were not used yet."""
+        """Create a pass over the given segments, which is to run in a thread. Loads the transaction indexes."""
         sealed = self._segments.all[: cleanable.segments]
         sources = [
             Source(segment, self._segments.next_base(segment), segment.size, segment.transaction_index is not None)
@@ -104,21 +104,21 @@ class Compaction:
         return Cleaning(self._storage, state, memory_limit, rest)
 
     def _aborted_indexes(self) -> Iterator[tuple[str, int]]:
-        """All of them, since a transaction may be aborted by a marker far behind its records."""
+        """The paths and sizes of all transaction indexes: a marker may be many segments after its records."""
         for segment in self._segments.all:
             index = self._aborted.index_of(segment, self._log.log_start_offset)
             if index is not None and index.size:
                 yield segment.path(TRANSACTION_INDEX_SUFFIX), index.size
 
     def holds(self, sources: Sequence[Source]) -> bool:
-        """Whether these segments are all there, and are not appended to."""
+        """Whether the log still has all these segments, and none of them is active."""
         return self._segments.has_in_a_row([source.segment for source in sources])
 
     def swap(self, cleaned: CleanedSegment) -> bool:
-        """Put a new segment in the place of those it was made of; False, and it is removed, if they are not there any
-        more.
+        """Replace the source segments by the new one. If the log no longer has the sources, delete the new segment and
+        return False.
 
-        On OSError before the swap has begun the log is as it was. After that it is doubtful what is where, until the
+        On OSError before the swap has begun, the log is unchanged. Later, it is unknown which files exist, until the
         next start finishes the swap.
         """
         log, disk, old = self._log, self._storage.disk, [source.segment for source in cleaned.sources]
@@ -152,6 +152,6 @@ class Compaction:
         log.segments_replaced(old)
 
     def finish(self, cleaning: Cleaning) -> None:
-        """All groups of a pass were swapped in."""
+        """Note how far the log is compacted, after all groups of a pass were swapped in."""
         if cleaning.log.generation == self.generation:
             self.cleaned_offset = cleaning.offsets.end_offset

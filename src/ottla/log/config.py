@@ -1,4 +1,4 @@
-"""The topic settings a log obeys. Whoever opens the log fills them in; they may be replaced while it is open."""
+"""The topic settings of a log. The caller passes them when it opens the log, and may replace them later."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class LogConfig:
     flush_ms: int = _NEVER
     file_delete_delay_ms: int = 60_000
     delete: bool = True
-    """Whether `cleanup.policy` names `delete`. Without it, only what lies before the log start is removed."""
+    """Whether `cleanup.policy` names `delete`. Without it, retention removes only segments below the log start."""
     compact: bool = False
     """Whether `cleanup.policy` names `compact`."""
     min_cleanable_dirty_ratio: float = 0.5

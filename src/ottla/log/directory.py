@@ -49,7 +49,7 @@ _CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 
 
 class LogDirectoryError(Exception):
-    """The directory cannot be used; the message is one sentence for the person who started the broker."""
+    """The directory cannot be used. The message is one sentence for the operator."""
 
 
 class LogDirectory:
@@ -62,17 +62,17 @@ class LogDirectory:
         self.identity = identity
         self.logs: dict[TopicPartition, Log] = {}
         self.future_logs: dict[TopicPartition, Log] = {}
-        """Copies of partitions that lie in another directory, and will lie here."""
+        """Copies of partitions that are being moved from another log directory to this one."""
         self.interrupted_moves: list[TopicPartition] = []
-        """Partitions that were on their way here when the broker stopped."""
+        """Partitions whose move to this directory was not complete when the broker stopped."""
         self.trash = storage.trash
         self._storage = storage
         self._lock = contextlib.ExitStack()
         self._random_bytes = random_bytes
         self._checkpoint_lock = threading.Lock()
-        """The event loop and a thread may both have a checkpoint to write, and the later one must know more."""
+        """The event loop and a thread may write checkpoints at the same time. The later write must have newer data."""
         self._checkpoints: dict[str, dict[TopicPartition, int]] = {}
-        """What the checkpoint files contain."""
+        """The contents of the checkpoint files, by file name."""
 
     @classmethod
     def open(
@@ -88,7 +88,7 @@ class LogDirectory:
         max_open_files: int = 512,
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> LogDirectory:
-        """Create the directory or open all logs in it; `config_of` names a topic's settings. Blocking.
+        """Create the directory or open all logs in it; `config_of` returns a topic's settings. Blocking.
 
         Raises LogDirectoryError.
         """
@@ -113,12 +113,12 @@ class LogDirectory:
         cleaned_offsets = self._read_checkpoint(CLEANED_OFFSETS)
         self._read_checkpoint(HIGH_WATERMARKS)
         if clean:
-            # The marker must be gone for good before anything is appended, or a crash would pass for a clean stop.
+            # The removal must be on disk before the first append. Otherwise a later crash would look like a clean stop.
             disk.remove(f"{self.path}/{CLEAN_SHUTDOWN}")
             disk.sync_directory(self.path)
         partitions = self._find_partitions()
         if partitions and not clean:
-            logger.warning("%s was not closed properly, so the ends of %d logs are checked", self.path, len(partitions))
+            logger.warning("%s was not closed cleanly; checking the ends of %d logs", self.path, len(partitions))
         reported = clock.monotonic()
         for topic_partition, name in partitions:
             log = open_log(
@@ -131,13 +131,13 @@ class LogDirectory:
                 clean=clean,
             )
             cleaned_offset = cleaned_offsets.get(topic_partition, 0)
-            # One that is past the end tells nothing of the records that will be there.
+            # An offset past the end of the log is stale: new records will be written there.
             log.compaction.cleaned_offset = cleaned_offset if cleaned_offset <= log.end_offset else 0
             self._add(log)
             if clock.monotonic() - reported > _PROGRESS_SECONDS:
                 reported = clock.monotonic()
                 logger.info("%s: %d of %d logs are open", self.path, len(self.logs), len(partitions))
-        # What a crash has taken must not be vouched for when other records take its place.
+        # Checkpoints must not cover records that a crash has lost, because other records will get their offsets.
         self._lower_checkpoints()
 
     def _find_partitions(self) -> list[tuple[TopicPartition, str]]:
@@ -154,7 +154,7 @@ class LogDirectory:
         return partitions
 
     def _clear_interrupted_move(self, name: str) -> None:
-        """What was copied so far is not worth the trouble of finding out whether it still fits."""
+        """Delete the partial copy. It may no longer match the log, so the move starts over."""
         self.trash.add(f"{self.path}/{name}", 0, tree=True)
         topic_partition = parse_future_directory(name)
         if topic_partition is not None:
@@ -167,7 +167,7 @@ class LogDirectory:
     # Partitions
 
     def create_log(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
-        """A new, empty log. Raises LogDirectoryError if there is one already, OSError if the disk does not want it."""
+        """Create an empty log. Raises LogDirectoryError if the log exists already, OSError if the disk fails."""
         if topic_partition in self.logs:
             raise LogDirectoryError(f"{topic_partition} exists already in {self.path}")
         self._forget_checkpoints(topic_partition)
@@ -188,13 +188,13 @@ class LogDirectory:
             raise
 
     def create_future_log(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
-        """An empty log to copy a partition into. Raises OSError."""
+        """Create an empty log to copy a partition into. Raises OSError."""
         name = future_directory_name(topic_partition, new_topic_id(self._random_bytes(16)))
         log = self.future_logs[topic_partition] = self._create(name, topic_partition, topic_id, config)
         return log
 
     def promote_future_log(self, topic_partition: TopicPartition) -> Log:
-        """The copy becomes the partition's log in this directory. Blocking, for little if it was synced before."""
+        """Make the copy the partition's log in this directory. Blocking; short if the copy was synced before."""
         future = self.future_logs.pop(topic_partition)
         future.close(clean=True)
         self._forget_checkpoints(topic_partition)
@@ -217,16 +217,16 @@ class LogDirectory:
         self._throw_away(self.future_logs.pop(topic_partition), 0)
 
     def topic_id(self, topic_partition: TopicPartition) -> TopicId | None:
-        """The topic id stored with a partition; None when it has none. Reads a file."""
+        """The topic id stored with a partition, read from its file; None if there is none."""
         return read_topic_id(self._storage.disk, self.logs[topic_partition].path)
 
     def delete_log(self, topic_partition: TopicPartition) -> None:
-        """Take a partition out at once; its files go after `file.delete.delay.ms`, by `trash.sweep`."""
+        """Remove a partition at once. `trash.sweep` deletes its files after `file.delete.delay.ms`."""
         log = self.logs.pop(topic_partition)
         self._throw_away(log, log.config.file_delete_delay_ms)
 
     def hand_over(self, topic_partition: TopicPartition) -> None:
-        """Give up a partition that another directory has now, so that this copy does not come back after a crash."""
+        """Delete a partition that was moved to another directory. Synced, so a crash does not bring it back."""
         self.delete_log(topic_partition)
         self._storage.disk.sync_directory(self.path)
 
@@ -236,8 +236,8 @@ class LogDirectory:
         self._storage.disk.rename(log.path, f"{self.path}/{name}")
         self.trash.add(f"{self.path}/{name}", delay_ms, tree=True)
 
-    # Checkpoints: all of them block, and may run in a thread. What they say is looked up when their turn to write has
-    # come, so that none overwrites what is newer. A list is made of `logs` in one step, as the loop may change it.
+    # Checkpoints. All of them block and may run in a thread. Each collects its offsets only after it has taken the
+    # lock, so none overwrites newer offsets. `list(logs)` is one step, because the event loop may change `logs`.
 
     def checkpoint_recovery_points(self) -> None:
         self._checkpoint(
@@ -245,7 +245,7 @@ class LogDirectory:
         )
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Only the starts that the segments' names do not tell are written."""
+        """Write the log starts that lie within a segment. The other starts are base offsets of segments."""
         self._checkpoint(
             LOG_START_OFFSETS,
             lambda: {
@@ -256,7 +256,7 @@ class LogDirectory:
         )
 
     def checkpoint_cleaned_offsets(self, compacted: Log | None = None) -> None:
-        """Write down how far logs were compacted. One that was just now is on disk first."""
+        """Write how far logs are compacted. The renames of the log that was just compacted are synced first."""
         if compacted is not None:
             self._storage.disk.sync_directory(compacted.path)
         self._checkpoint(
@@ -269,7 +269,7 @@ class LogDirectory:
         )
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Of the partitions given, those that are in this directory are written."""
+        """Write the high watermarks of those partitions that are in this directory."""
         self._checkpoint(
             HIGH_WATERMARKS, lambda: {key: mark for key, mark in high_watermarks.items() if key in self.logs}
         )
@@ -295,20 +295,20 @@ class LogDirectory:
         try:
             offsets = read_offsets(self._storage.disk, path)
         except DamagedCheckpoint as error:
-            logger.error("%s is ignored because it is damaged: %s", path, error)
+            logger.error("ignoring %s, which is damaged: %s", path, error)
             offsets = {}
         self._checkpoints[name] = offsets
         return offsets
 
     def _forget_checkpoints(self, topic_partition: TopicPartition) -> None:
-        """A partition that is created must not inherit what was said of a namesake that was deleted."""
+        """A new partition must not inherit the checkpoints of a deleted partition with the same name."""
         if any(topic_partition in offsets for offsets in self._checkpoints.values()):
             self._lower_checkpoints()
             self.checkpoint_high_watermarks(self.read_high_watermarks())
 
     @property
     def absolute_path(self) -> str:
-        """What clients know the directory by."""
+        """The path that clients see."""
         return os.path.abspath(self.path)
 
     def usage(self) -> tuple[int, int]:
@@ -316,16 +316,16 @@ class LogDirectory:
         return self._storage.disk.usage(self.path)
 
     def close(self) -> None:
-        """Close every log cleanly and say so. Blocking; nothing may be running in threads any more."""
+        """Close every log cleanly and write the clean-shutdown marker. Blocking; no thread may use the directory."""
         try:
-            # Nearly all of it is waiting for syncs, and a file system takes many of them in one go.
+            # Closing mostly waits for syncs, and a file system can do many syncs at once.
             with ThreadPoolExecutor(_CLOSING_THREADS) as threads:
                 for _ in threads.map(lambda log: log.close(clean=True), self.logs.values()):
                     pass
             self.checkpoint_recovery_points()
             self.checkpoint_log_start_offsets()
             if any(log.fsync_failed for log in self.logs.values()):
-                logger.warning("%s is not marked as cleanly closed, because a sync failed before", self.path)
+                logger.warning("%s is not marked as closed cleanly, because a sync has failed", self.path)
             else:
                 self._storage.disk.replace_bytes(f"{self.path}/{CLEAN_SHUTDOWN}", _CLEAN_SHUTDOWN_CONTENT)
         finally:
@@ -351,18 +351,18 @@ def _lock(disk: Disk, path: str, lock: contextlib.ExitStack) -> None:
 def _identify(
     disk: Disk, path: str, cluster_id: str, node_id: int, random_bytes: Callable[[int], bytes]
 ) -> DirectoryIdentity:
-    """Read whose directory this is, or make it ours. Raises LogDirectoryError when it is another broker's."""
+    """Read the identity of the directory, or write it. Raises LogDirectoryError if it belongs to another broker."""
     try:
         stored = read_identity(disk, path)
     except ValueError as error:
-        raise LogDirectoryError(f"{path}/{META_PROPERTIES} cannot be understood: {error}") from error
+        raise LogDirectoryError(f"{path}/{META_PROPERTIES} cannot be parsed: {error}") from error
     if stored is not None:
         if stored.cluster_id is not None and stored.cluster_id != cluster_id:
             raise LogDirectoryError(
-                f"log directory {path} belongs to cluster {stored.cluster_id}, but this broker is of {cluster_id}"
+                f"log directory {path} belongs to cluster {stored.cluster_id}, but this broker is in {cluster_id}"
             )
         if stored.node_id is not None and stored.node_id != node_id:
-            raise LogDirectoryError(f"log directory {path} belongs to broker {stored.node_id}, but this is {node_id}")
+            raise LogDirectoryError(f"log directory {path} belongs to broker {stored.node_id}, not to {node_id}")
     directory_id = stored.directory_id if stored is not None else None
     identity = DirectoryIdentity(cluster_id, node_id, directory_id or format_topic_id(new_topic_id(random_bytes(16))))
     if identity != stored:

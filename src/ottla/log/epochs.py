@@ -1,8 +1,8 @@
-"""Which leader epoch began at which offset: the log's memory of its leaders.
+"""The start offset of each leader epoch of a log.
 
-A follower whose log went another way than the leader's asks where an epoch ended, and truncates to that (KIP-101,
-KIP-279). Every batch carries its epoch, so the list can always be had from the log; the file `leader-epoch-checkpoint`
-saves reading it all.
+A follower whose log differs from the leader's asks where an epoch ended, and truncates its log to that offset (KIP-101,
+KIP-279). Every batch has its leader epoch, so the list can be rebuilt from the log. The file `leader-epoch-checkpoint`
+saves reading the whole log.
 """
 
 import logging
@@ -23,8 +23,8 @@ class EpochStart(NamedTuple):
 class LeaderEpochs:
     """Entries rise strictly in epoch and in start offset.
 
-    Changes are only kept in memory until `save`. That is safe because a log saves before its recovery point passes the
-    batches of a new epoch, and because recovery reads the epochs of all batches past the recovery point.
+    Changes stay in memory until `save`. That is safe: a log saves before its recovery point passes the batches of a new
+    epoch, and recovery reads the epochs of all batches past the recovery point.
     """
 
     __slots__ = ("_entries", "_saved")
@@ -35,14 +35,14 @@ class LeaderEpochs:
 
     @classmethod
     def load(cls, disk: Disk, path: str) -> "LeaderEpochs":
-        """What the checkpoint says; nothing, with a warning, when it is damaged."""
+        """Read the checkpoint. If it is missing or damaged, the result has no entries."""
         if not disk.exists(path):
             return cls()
         try:
             rows = parse_checkpoint(disk.read_bytes(path), 2)
             entries = [(int(epoch), int(offset)) for epoch, offset in rows]
         except (DamagedCheckpoint, ValueError) as error:
-            logger.warning("%s is ignored because it is damaged: %s", path, error)
+            logger.warning("ignoring %s, which is damaged: %s", path, error)
             return cls()
         epochs = cls()
         for epoch, start_offset in entries:
@@ -53,7 +53,7 @@ class LeaderEpochs:
     def save(self, disk: Disk, path: str, end_offset: int) -> None:
         """Write the checkpoint if it has to change. Blocking: may run in a thread, one call at a time.
 
-        An epoch without records is left out: whoever leads next begins a new one, and where it ended is the same.
+        An epoch without records is not written: the next leader begins a new epoch at the same offset.
         """
         entries = [entry for entry in self._entries if entry.start_offset < end_offset]
         if entries != self._saved:
@@ -69,10 +69,10 @@ class LeaderEpochs:
         return self._entries[-1].epoch if self._entries else NO_LEADER_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """A leader of this epoch begins to write at the offset. An epoch that is known already keeps its start.
+        """Note that the leader of an epoch begins to write at an offset. A known epoch keeps its start.
 
-        Entries that contradict the new one, because they begin later or have a higher epoch, were never committed and
-        are dropped.
+        Entries that begin later or have a higher epoch contradict the new entry. Their records were never committed, so
+        the entries are dropped.
         """
         entries = self._entries
         if epoch < 0 or (entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset):
@@ -83,7 +83,7 @@ class LeaderEpochs:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochStart:
         """The largest known epoch that is not above the one asked for, and the offset where it ended.
 
-        Both are -1 when the question cannot be answered: no epoch was named, or one this log has not heard of.
+        Both are -1 if `epoch` is -1 or higher than every epoch of this log.
         """
         if epoch == NO_LEADER_EPOCH or epoch > self.latest:
             return EpochStart(NO_LEADER_EPOCH, NO_OFFSET)
@@ -97,18 +97,18 @@ class LeaderEpochs:
         raise AssertionError("an epoch below the latest has a later entry")
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch in which the record at an offset was written; -1 when it is older than all that is known."""
+        """The epoch in which the record at an offset was written; -1 if the offset is before all known epochs."""
         for entry in reversed(self._entries):
             if entry.start_offset <= offset:
                 return entry.epoch
         return NO_LEADER_EPOCH
 
     def truncate_end(self, end_offset: int) -> None:
-        """Forget epochs that began at or past the new end."""
+        """Drop epochs that began at or past the new end."""
         self._entries = [entry for entry in self._entries if entry.start_offset < end_offset]
 
     def truncate_start(self, start_offset: int) -> None:
-        """Forget epochs that ended before the new start; the one in force there now begins there."""
+        """Drop epochs that ended before the new start. The epoch of the record at the new start now begins there."""
         before = [entry for entry in self._entries if entry.start_offset <= start_offset]
         if before:
             self._entries = [EpochStart(before[-1].epoch, start_offset), *self._entries[len(before) :]]

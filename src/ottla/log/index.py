@@ -1,10 +1,10 @@
-"""Sparse indexes: every few kilobytes of a segment, one fixed-size entry that says where a batch is.
+"""Sparse indexes: for every few kilobytes of a segment, one entry of fixed size with the position of a batch.
 
-Files hold exactly the entries that were written. Kafka preallocates its own with zeros while a segment is active; such
-padding is recognised and cut off. New entries gather in memory and go to the file in blocks: nothing is lost with them
-in a crash, because recovery rebuilds the index of every segment past the recovery point, and older segments were
-flushed when they were sealed. No file stays open between calls; the block that was looked into last stays in memory,
-because the next reader of a segment is mostly the last one, who goes on.
+An index file has exactly the entries that were written. Kafka preallocates index files with zeros while a segment is
+active; such padding is detected and cut off. New entries are buffered in memory and written in blocks. A crash may lose
+them, but recovery rebuilds the index of every segment past the recovery point, and older segments were flushed when
+they were sealed. No file stays open between calls. The block read last stays in memory, because the next read of a
+segment mostly continues the last one.
 """
 
 import struct
@@ -26,7 +26,7 @@ _UNKNOWN = -1
 
 
 class DamagedIndex(Exception):  # noqa: N818 - it names the thing that is wrong
-    """The file does not hold what its segment says it must; it can be rebuilt from the segment."""
+    """The file does not match its segment. The index can be rebuilt from the segment."""
 
 
 class SparseIndex:
@@ -60,7 +60,7 @@ class SparseIndex:
         return self._read(count - 1) if count else None
 
     def flush(self) -> None:
-        """Move the entries in memory to the file, creating it if need be. On OSError they stay in memory."""
+        """Write the entries in memory to the file, and create it if needed. On OSError they stay in memory."""
         stored = self._stored_count()
         if self._tail or not self._disk.exists(self._path):
             file = self._disk.open(self._path, create=True)
@@ -70,7 +70,7 @@ class SparseIndex:
             self._tail = bytearray()
 
     def seal(self) -> None:
-        """Have the file hold all entries and nothing else."""
+        """Write all entries to the file and cut off everything after them."""
         self.flush()
         size = self._stored * self._entry.size
         if self._disk.size(self._path) != size:
@@ -96,26 +96,26 @@ class SparseIndex:
         self._stored = count
 
     def reset(self) -> None:
-        """Forget everything, whatever state the file is in. What it holds is overwritten, and cut off by `seal`."""
+        """Drop all entries without reading the file. New entries overwrite it, and `seal` cuts off the rest."""
         self._tail = bytearray()
         self._stored = 0
         self.forget_block()
 
     def forget_block(self) -> None:
-        """Free the memory of what was read last."""
+        """Free the block that was read last."""
         self._block = b""
 
     def contents(self) -> bytes:
-        """The entries in the file as they are, for a salvage; none when there is no file."""
+        """The bytes of the file, unchecked, for recovery. Empty when there is no file."""
         return self._disk.read_bytes(self._path) if self._disk.exists(self._path) else b""
 
     def floor(self, column: int, target: int) -> tuple[int, int] | None:
-        """The last entry whose column is not above the target."""
+        """The last entry whose value in a column is at most `target`."""
         slot = self.count_up_to(column, target) - 1
         return None if slot < 0 else self._at(slot)
 
     def count_up_to(self, column: int, target: int) -> int:
-        """How many entries, from the first on, have a column that is not above the target."""
+        """Number of entries whose value in a column is at most `target`. The values never fall."""
         stored = self._stored_count()
         if self._tail and self._unpack(self._tail, 0)[column] <= target:
             return stored + self._search(self._tail, column, target)
@@ -126,7 +126,7 @@ class SparseIndex:
         return self._block_slot + self._search(self._block, column, target)
 
     def _block_holds(self, stored: int, column: int, target: int) -> bool:
-        """Whether the block that was read last has the answer, whatever is around it."""
+        """Whether the block that was read last contains the position searched for."""
         block, slot = self._block, self._block_slot
         count = len(block) // self._entry.size
         if not count:
@@ -144,7 +144,7 @@ class SparseIndex:
                 low = middle
             else:
                 high = middle
-        # As much as a block holds, not only up to `high`: readers go on forwards.
+        # Read a whole block, not only up to `high`, because readers continue forwards.
         self._block, self._block_slot = file.read(min((stored - low) * size, _BLOCK_BYTES), low * size), low
         file.close()
 
@@ -206,7 +206,7 @@ class SparseIndex:
         return count
 
     def _without_padding(self, file: File, count: int) -> int:
-        """Entries rise, so that from the second on a zero entry is padding, and everything behind it too."""
+        """Number of entries before the padding. Entries rise, so after the first entry a zero entry is padding."""
         low, high = 0, count - 1
         while low < high:
             middle = (low + high) // 2
@@ -218,5 +218,5 @@ class SparseIndex:
 
 
 def whole_entries(entry: struct.Struct, data: bytes) -> Iterator[tuple[int, int]]:
-    """The entries in a file's bytes; what is too short to be one at the end is left out."""
+    """The entries in the bytes of a file. An incomplete entry at the end is skipped."""
     yield from entry.iter_unpack(data[: len(data) // entry.size * entry.size])

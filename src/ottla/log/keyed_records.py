@@ -1,6 +1,6 @@
-"""The keys of a batch's records, and the position of each record: compaction needs no more of most records.
+"""Reads the key and the position of each record of a batch. Compaction needs no other part of most records.
 
-Compaction reads every record of a partition, so the loop makes no calls in the usual case. It returns lists, which can
+Compaction reads every record of a partition, so the loop usually makes no function calls. It returns lists, which can
 be compared and put into a dictionary without another loop.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ottla.records.header import BatchHeader
 
 _NULL = 1
-"""The byte of a length that stands for null: zigzag makes 1 of -1."""
+"""The length byte of a null value: zigzag encodes -1 as 1."""
 
 _UNUSED_TIMESTAMP = -1
 
@@ -59,7 +59,7 @@ def read_keys(batch: Buffer, header: BatchHeader) -> KeyedRecords:
             else:
                 length, position = read_varint(payload, position)
             end = position + length
-            # One byte of attributes, which have no meaning yet, then the timestamp's delta.
+            # Skip one byte of unused attributes, and the timestamp delta.
             position += 1
             while payload[position] >= 0x80:
                 position += 1
@@ -81,11 +81,11 @@ def read_keys(batch: Buffer, header: BatchHeader) -> KeyedRecords:
             if payload[position] == _NULL:
                 tombstones.append(number)
             if not position < end <= size:
-                raise InvalidBatch(ErrorCode.INVALID_RECORD, "a record does not hold its fields")
+                raise InvalidBatch(ErrorCode.INVALID_RECORD, "the fields of a record exceed its length")
             bounds.append(end)
             position = end
     except IndexError:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "the records end in the middle of one") from None
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "the last record is incomplete") from None
     if position != size:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"{size - position} bytes follow the last record")
     return KeyedRecords(payload, keys, deltas, bounds, tombstones)
@@ -96,9 +96,9 @@ def rebuild(
 ) -> bytearray:
     """The batch with only the `kept` records, whose bytes stay the same.
 
-    Its offsets, its producer's sequence numbers and its codec stay as they were; the largest timestamp is that of the
-    records that are left. A delete horizon takes the place of the base timestamp (KIP-534), and only then do the
-    records change, since their timestamps count from it.
+    Offsets, sequence numbers and codec stay the same. The maximum timestamp becomes that of the kept records. A delete
+    horizon replaces the base timestamp (KIP-534). Only then do the records change, because their timestamps are
+    relative to the base timestamp.
     """
     parts = [records.payload[records.bounds[number] : records.bounds[number + 1]] for number in kept]
     header = _with_largest_timestamp(header, parts)
@@ -113,7 +113,7 @@ def rebuild(
 
 
 def empty(header: BatchHeader) -> bytearray:
-    """The batch without any records: what is left are its offsets, its producer, sequence numbers and timestamp."""
+    """The batch without records. It keeps its offsets, producer, sequence numbers and maximum timestamp."""
     attributes = header.attributes & ~DELETE_HORIZON_FLAG
     header = header._replace(attributes=attributes - header.codec, base_timestamp=_UNUSED_TIMESTAMP, record_count=0)
     return _assemble(header, b"")
@@ -138,12 +138,12 @@ def _with_largest_timestamp(header: BatchHeader, parts: Sequence[bytes]) -> Batc
             return header
         if largest is None or delta > largest:
             largest = delta
-    assert largest is not None, "a batch is built of at least one record"
+    assert largest is not None, "a batch is rebuilt with at least one record"
     return header._replace(max_timestamp=header.base_timestamp + largest)
 
 
 def _timestamp_delta(record: bytes) -> tuple[int, int, int]:
-    """The delta, and where it begins and ends."""
+    """The timestamp delta, and the positions of its first byte and after its last byte."""
     _, start = read_varint(record, 0)
     delta, end = read_varint(record, start + 1)
     return delta, start + 1, end

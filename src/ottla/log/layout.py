@@ -24,12 +24,12 @@ CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 BOOT_ID = ".ottla_boot_id"
-"""Of the machine when the broker was started, which Kafka does not write and does not mind."""
+"""The boot id of the machine at the last start of the broker. Kafka does not write this file and ignores it."""
 
 DELETED_DIRECTORY_SUFFIX = "-delete"
 FUTURE_DIRECTORY_SUFFIX = "-future"
 _KRAFT_METADATA = "__cluster_metadata"
-"""Kafka's own log of the cluster's metadata, which may lie among the partitions. It is no topic, and never ours."""
+"""Kafka's log of cluster metadata, which may be among the partitions. It is not a topic, and Ottla never opens it."""
 
 _MAX_NAME = 255
 _OFFSET_DIGITS = 20
@@ -48,7 +48,7 @@ def parse_offset(name: str, suffix: str) -> int | None:
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:
-    """`clicks-3` is partition 3 of `clicks`; a topic's own name may contain dashes. None for any other name."""
+    """`clicks-3` is partition 3 of `clicks`. A topic name may contain dashes. None for any other name."""
     topic, _, partition = name.rpartition("-")
     if not topic or topic == _KRAFT_METADATA or not partition.isdecimal() or str(int(partition)) != partition:
         return None
@@ -56,17 +56,17 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
 
 
 def deleted_directory_name(topic_partition: TopicPartition, unique: bytes) -> str:
-    """What a partition's directory is called from its deletion until its files are gone.
+    """The name of a deleted partition's directory until its files are removed.
 
-    The unique part lets a topic of the same name be created and deleted again meanwhile. A long topic name is cut,
-    because file systems allow 255 bytes.
+    The unique part is needed because a topic of the same name may be created and deleted again before that. A long
+    topic name is cut, because file systems allow 255 bytes.
     """
     suffix = f"-{topic_partition.partition}.{unique.hex()}{DELETED_DIRECTORY_SUFFIX}"
     return topic_partition.topic[: _MAX_NAME - len(suffix)] + suffix
 
 
 def future_directory_name(topic_partition: TopicPartition, unique: bytes) -> str:
-    """What a partition's directory is called while it is copied there from another log directory (KIP-113)."""
+    """The name of a partition's directory while the partition is copied from another log directory (KIP-113)."""
     return f"{topic_partition}.{unique.hex()}{FUTURE_DIRECTORY_SUFFIX}"
 
 
@@ -75,5 +75,5 @@ def parse_future_directory(name: str) -> TopicPartition | None:
 
 
 def can_be_moved(topic_partition: TopicPartition) -> bool:
-    """Whether a file system allows the name that the partition would have for a while."""
+    """Whether the temporary directory name of a move is short enough for a file system."""
     return len(future_directory_name(topic_partition, bytes(16))) <= _MAX_NAME

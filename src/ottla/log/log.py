@@ -26,7 +26,7 @@ from ottla.log.retention import count_removable
 from ottla.log.scan import DamagedBatch
 from ottla.log.segment import Segment
 from ottla.log.segments import Segments
-from ottla.log.storage import sync_file
+from ottla.log.storage import NoRoomError, sync_file
 from ottla.model import NO_PRODUCER_ID
 from ottla.records.control import build_marker, read_marker
 from ottla.records.format import CONTROL_FLAG
@@ -57,10 +57,6 @@ _NO_SYNC_LIMIT = 2**63 - 1
 _TOUCHED = -1
 _PREPARED = -2
 """The log is prepared for its close, and was not truncated since."""
-
-
-class NoRoomError(OSError):
-    """The disk is too full for the small file beside the segments, which are synced. It can be tried again."""
 
 
 class SegmentInfo(NamedTuple):
@@ -320,9 +316,9 @@ class Log:
         self.producers.end_transaction(marker, offset, header.max_timestamp)
 
     def _must_roll(self, segment: Segment, size: int, last_offset: int, timestamp: int) -> bool:
+        used, config = segment.size, self.config
         if last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
             return True
-        used, config = segment.size, self.config
         if used == 0:
             return False
         if used + size > config.segment_bytes or segment.indexes_are_full:

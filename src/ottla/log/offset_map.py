@@ -1,4 +1,4 @@
-"""Where the last record of each key is: what compaction knows of the part of a log that it has not seen before."""
+"""Maps each key to the offset of its last record, for the part of a log that was not compacted before."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ if TYPE_CHECKING:
     from ottla.log.keyed_records import KeyedRecords
 
 _BYTES_PER_KEY = 176
-"""Beside the bytes of the key: two objects, the bytes and the number, and a dictionary's entry, with the room that a
-dictionary takes when it grows."""
+"""Memory per key in addition to its bytes: the bytes object, the int object, and the dictionary entry, including the
+spare room of a growing dictionary."""
 
 
 class OffsetMap:
-    """Takes the records of a log in their order, until the memory that it may have is used up."""
+    """Collects the records of a log in their order, until it has used its memory limit."""
 
     __slots__ = ("_limit", "_offsets", "end_offset", "size")
 
     def __init__(self, start_offset: int, limit: int) -> None:
         self.end_offset = start_offset
-        """All records from the start up to here are known."""
+        """All records from the start offset up to this offset are in the map."""
         self.size = 0
-        """Bytes of memory, as an estimate."""
+        """Estimated memory in bytes."""
         self._limit = limit
         self._offsets: dict[bytes | None, int] = {}
 
@@ -29,9 +29,9 @@ class OffsetMap:
         return len(self._offsets)
 
     def add(self, base_offset: int, records: KeyedRecords) -> bool:
-        """Take the records of a batch; False, with nothing taken, when there is no room for them.
+        """Add the records of a batch. If there is no room for them, add nothing and return False.
 
-        The first batch is always taken: otherwise a log with a large batch would never be compacted.
+        The first batch is always added. Otherwise a log with a large batch would never be compacted.
         """
         keys, deltas, offsets = records.keys, records.deltas, self._offsets
         key_bytes = len(records.payload) if None in keys else sum(map(len, keys))  # type: ignore[arg-type]
@@ -51,5 +51,5 @@ class OffsetMap:
         return self._offsets.keys().isdisjoint(keys)
 
     def latest(self, keys: list[bytes | None]) -> list[int | None]:
-        """The last offset of each key, as far as it is known."""
+        """The last offset of each key; None for a key that is not in the map."""
         return list(map(self._offsets.get, keys))

@@ -1,14 +1,14 @@
-"""What a partition knows of its idempotent and transactional producers (KIP-98): who wrote, in which epoch, up to which
-sequence number, and from where on in a transaction that is still open.
+"""The state of a partition's idempotent and transactional producers (KIP-98): the epoch, the last sequence number, and
+the start of the open transaction of each producer.
 
-The rules are those of Kafka 4.3. A batch that repeats one of a producer's last five is answered with the original's
-place. Otherwise its sequence numbers must follow the producer's last ones; a newer epoch starts again from zero; an
-older epoch is refused. A producer that is not known may begin anywhere, since its state may have expired or have been
-deleted with its records (KIP-360), so UNKNOWN_PRODUCER_ID is never the answer.
+The rules are those of Kafka 4.3. If a batch repeats one of the producer's last five batches, the reply has the offset
+of the original. Otherwise its sequence numbers must follow the last ones. A newer epoch starts again at 0, and an older
+epoch is rejected. An unknown producer may start with any sequence number: its state may have expired, or may have been
+deleted with its records (KIP-360). So the broker never returns UNKNOWN_PRODUCER_ID.
 
-A producer in a transaction writes nothing else. The first batch of a transaction needs a guard, which says that the
-coordinator knows of it (KIP-890). A marker ends the transaction; under transaction version 2 it also brings the epoch
-that the producer goes on with, in which sequence numbers start again from zero.
+A producer with an open transaction may write only in that transaction. The first batch of a transaction needs a guard,
+which proves that the coordinator knows of the transaction (KIP-890). A marker ends the transaction. With transaction
+version 2, the marker also has the producer's next epoch, in which sequence numbers start again at 0.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
     from ottla.records.header import BatchHeader
 
 REMEMBERED_BATCHES = 5
-"""As many as a producer may have in flight, hence as many as it may send again."""
+"""The number of batches that a producer may have in flight, and so may send again."""
 
 NO_COORDINATOR_EPOCH = -1
 _EPOCH_BUMP = 2
-"""From this transaction version on, a marker has an epoch that no record has (KIP-890, KIP-1228)."""
+"""From this transaction version on, a marker has a higher epoch than its transaction's records (KIP-890, KIP-1228)."""
 
 
 class SequenceGapError(KafkaError):
-    """A producer's sequence numbers are not those that follow its last ones."""
+    """A producer's sequence numbers do not follow its last ones."""
 
     def __init__(self, header: BatchHeader, due: int) -> None:
         self.is_ahead = header.base_sequence > due
         super().__init__(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {header.producer_id} in epoch {header.producer_epoch} sent sequence number"
-            f" {header.base_sequence} where {due} is due",
+            f" {header.base_sequence} instead of {due}",
         )
 
 
 class AppendedBatch(NamedTuple):
-    """A batch as the log remembers it."""
+    """The data of an appended batch that is kept to detect duplicates."""
 
     last_sequence: int
     last_offset: int
@@ -92,9 +92,9 @@ class Producer:
         self.epoch = epoch
         self.last_timestamp = last_timestamp
         self.coordinator_epoch = coordinator_epoch
-        """Of the last marker; -1 when there was none."""
+        """The coordinator epoch of the last marker; -1 when there was none."""
         self.transaction_start = transaction_start
-        """Where the open transaction begins; -1 when there is none."""
+        """The first offset of the open transaction; -1 when there is none."""
         self.batches = list(batches)
         self.next_sequence = following(self.last_sequence)
 
@@ -103,7 +103,7 @@ class Producer:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def find(self, header: BatchHeader) -> AppendedBatch | None:
-        """The remembered batch that this one repeats."""
+        """The earlier batch that this batch repeats, if it is one of the last five."""
         if header.producer_epoch == self.epoch:
             last_sequence, delta = header.last_sequence, header.last_offset_delta
             for batch in self.batches:
@@ -115,15 +115,15 @@ class Producer:
 class Producers:
     """All idempotent and transactional producers of one partition.
 
-    `check` before a batch is written, `update` after that: a write that fails leaves no trace. For markers, these are
-    `check_marker` and `end_transaction`.
+    Call `check` before a batch is written and `update` afterwards, so that a failed write changes nothing. For markers,
+    call `check_marker` and `end_transaction`.
     """
 
     __slots__ = ("_expiration_ms", "_producers", "abridged", "transactions", "verifications")
 
     def __init__(self, expiration_ms: int) -> None:
         self.abridged = False
-        """Whether there are producers of which a snapshot has told the last batch only."""
+        """Whether some producers come from a snapshot, which has only the last batch of each producer."""
         self.transactions = OpenTransactions()
         self.verifications = Verifications()
         self._expiration_ms = expiration_ms
@@ -138,7 +138,7 @@ class Producers:
     # Records
 
     def check(self, header: BatchHeader) -> AppendedBatch | None:
-        """Whether a leader may append a batch that is not part of a transaction. Returns the original if it is a
+        """Check whether a leader may append a batch that is not part of a transaction. Returns the original of a
         duplicate. Raises KafkaError."""
         producer = self._producers.get(header.producer_id)
         if header.attributes & TRANSACTIONAL_FLAG:
@@ -159,14 +159,14 @@ class Producers:
             if producer.transaction_start >= 0:
                 raise KafkaError(
                     ErrorCode.INVALID_TXN_STATE,
-                    f"producer {header.producer_id} sent a record outside of its transaction, which is open",
+                    f"producer {header.producer_id} sent a record outside of its open transaction",
                 )
         return duplicate
 
     def check_in_transaction(
         self, header: BatchHeader, guard: VerificationGuard | None, from_coordinator: bool
     ) -> AppendedBatch | None:
-        """The same for a batch of a transaction."""
+        """Like `check`, for a batch of a transaction."""
         producer = self._producers.get(header.producer_id)
         if producer is not None:
             duplicate = None if from_coordinator else producer.find(header)
@@ -182,14 +182,15 @@ class Producers:
         return None
 
     def in_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether the producer has a transaction open here. One of another epoch may be over without our knowledge."""
+        """Whether the producer has an open transaction in this epoch. A transaction of another epoch does not count:
+        it may have ended although this partition has not got its marker yet."""
         producer = self._producers.get(producer_id)
         return producer is not None and producer.transaction_start >= 0 and producer.epoch == epoch
 
     def begin_verification(
         self, producer_id: int, sequence: int, epoch: int, supports_epoch_bump: bool, now_ms: int
     ) -> VerificationGuard | None:
-        """The guard for a batch that begins a transaction; None for one that goes on with it. Raises KafkaError."""
+        """The guard for the first batch of a transaction; None for a later batch. Raises KafkaError."""
         producer = self._producers.get(producer_id)
         if producer is not None:
             _check_epoch(producer, epoch)
@@ -200,7 +201,7 @@ class Producers:
         )
 
     def update(self, header: BatchHeader, base_offset: int) -> None:
-        """Remember a batch of records that was appended, or that is read again when the log is opened."""
+        """Apply a batch of records that was appended, or that recovery reads from the log."""
         producer_id, epoch, timestamp = header.producer_id, header.producer_epoch, header.max_timestamp
         delta = header.last_offset_delta
         last_sequence = header.last_sequence
@@ -226,11 +227,11 @@ class Producers:
     # Markers
 
     def check_marker(self, marker: EndTransactionMarker, transaction_version: int) -> None:
-        """Whether a leader may append a marker. Raises KafkaError.
+        """Check whether a leader may append a marker. Raises KafkaError.
 
-        A marker may come again, from a coordinator that did not hear the answer to the first one: then it ends nothing.
-        Under version 2 it has a new epoch. If that is the producer's epoch already while a transaction is open, the
-        marker is late: it belongs to the transaction before.
+        A coordinator that did not get the reply sends a marker again. The repeated marker ends no transaction. With
+        transaction version 2 a marker has a new epoch. If the producer already has this epoch and an open transaction,
+        the marker is a late one of the previous transaction.
         """
         producer = self._producers.get(marker.producer_id)
         if producer is None:
@@ -248,13 +249,13 @@ class Producers:
         if marker.coordinator_epoch < producer.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"a marker of coordinator epoch {marker.coordinator_epoch} for producer {producer.producer_id}, which"
-                f" has one of epoch {producer.coordinator_epoch}",
+                f"the marker for producer {producer.producer_id} has coordinator epoch {marker.coordinator_epoch}, but"
+                f" the producer's last marker has {producer.coordinator_epoch}",
             )
 
     def repeats_last_marker(self, marker: EndTransactionMarker) -> bool:
-        """Whether a marker comes from the same coordinator, in the same epoch, as the producer's last marker, and no
-        transaction is open. Like any marker, it ends the verifications that are under way."""
+        """Whether a marker has the same epochs as the producer's last marker, and no transaction is open. If so, the
+        pending verifications of the producer end, as after any marker."""
         producer = self._producers.get(marker.producer_id)
         if (
             producer is None
@@ -268,7 +269,7 @@ class Producers:
         return True
 
     def aborted_by(self, marker: EndTransactionMarker, offset: int) -> AbortedTransaction | None:
-        """The transaction that a marker at an offset aborts; None when it commits one, or there is none to end."""
+        """The transaction that a marker at an offset aborts; None if it commits, or if no transaction is open."""
         producer = self._producers.get(marker.producer_id)
         if marker.committed or producer is None or producer.transaction_start < 0:
             return None
@@ -276,7 +277,7 @@ class Producers:
         return AbortedTransaction(producer.producer_id, producer.transaction_start, offset, stable)
 
     def end_transaction(self, marker: EndTransactionMarker, offset: int, timestamp: int) -> None:
-        """A marker was appended at an offset, or is read again when the log is opened."""
+        """Apply a marker that was appended at an offset, or that recovery reads from the log."""
         producer = self._producers.get(marker.producer_id)
         if producer is None:
             producer = Producer(marker.producer_id, marker.producer_epoch, timestamp)
@@ -295,7 +296,7 @@ class Producers:
     # All of them
 
     def replace(self, producers: Iterable[Producer], now_ms: int) -> None:
-        """Start from these producers, as a snapshot has them, leaving out those that expired meanwhile."""
+        """Replace all producers by those of a snapshot, except those that have expired since."""
         self._producers = {producer.producer_id: producer for producer in producers}
         self.transactions = OpenTransactions()
         for producer in sorted(self._producers.values(), key=lambda producer: producer.transaction_start):
@@ -305,23 +306,23 @@ class Producers:
         self.abridged = bool(self._producers)
 
     def recall(self, headers: Iterable[BatchHeader]) -> None:
-        """Complete the producers with stored batches from the end of the log."""
+        """Add the batches that a snapshot lacks to the producers, from headers at the end of the log."""
         found = Producers(self._expiration_ms)
         for header in headers:
             if not header.attributes & CONTROL_FLAG:
                 found.update(header, header.base_offset)
         for recalled in found.active():
             producer = self._producers.get(recalled.producer_id)
-            # A marker may have brought a new epoch since, in which nothing was written yet.
+            # A later marker may have given the producer a new epoch without any batches yet.
             if producer is not None and producer.epoch == recalled.epoch:
                 producer.batches = recalled.batches
                 producer.next_sequence = recalled.next_sequence
         self.abridged = False
 
     def expire(self, now_ms: int) -> int:
-        """Forget producers whose last record is older than `producer.id.expiration.ms`. Returns how many.
+        """Drop producers whose last record is older than `producer.id.expiration.ms`. Returns how many.
 
-        One whose transaction is open stays until its coordinator ends that.
+        A producer with an open transaction stays until its coordinator ends the transaction.
         """
         oldest = now_ms - self._expiration_ms
         expired = [
@@ -336,7 +337,7 @@ class Producers:
 
 
 def following(sequence: int) -> int:
-    """Sequence numbers are 31 bits wide: the one after the largest is 0."""
+    """The next sequence number. Sequence numbers are 31 bits wide: after the largest comes 0."""
     return (sequence + 1) & MAX_SEQUENCE
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class DirectoryIdentity(NamedTuple):
-    """Whose directory it is. Kafka under ZooKeeper writes version 0, with `broker.id` and no `directory.id`."""
+    """The owner of a log directory. Kafka with ZooKeeper writes version 0: `broker.id` and no `directory.id`."""
 
     cluster_id: str | None
     node_id: int | None
@@ -21,7 +21,7 @@ class DirectoryIdentity(NamedTuple):
 
 
 def read_identity(disk: Disk, directory: str) -> DirectoryIdentity | None:
-    """What `meta.properties` says; None when there is none. Raises ValueError."""
+    """Read `meta.properties`; None when the file does not exist. Raises ValueError."""
     path = f"{directory}/{META_PROPERTIES}"
     if not disk.exists(path):
         return None
@@ -55,7 +55,7 @@ def _parse_properties(data: bytes) -> dict[str, str]:
 
 
 def read_topic_id(disk: Disk, partition_directory: str) -> TopicId | None:
-    """The id of the topic that the partition belongs to; None when it is not known."""
+    """The topic id of a partition; None if the file is missing or damaged."""
     try:
         lines = disk.read_bytes(f"{partition_directory}/{PARTITION_METADATA}").decode().splitlines()
         values = dict(line.split(": ", 1) for line in lines)
@@ -65,6 +65,7 @@ def read_topic_id(disk: Disk, partition_directory: str) -> TopicId | None:
 
 
 def write_topic_id(disk: Disk, partition_directory: str, topic_id: TopicId) -> None:
-    """Not synced: the cluster knows the id, this copy only tells a partition from a namesake deleted before it."""
+    """Write the topic id, without a sync. The store has the id too. The copy only distinguishes the partition from a
+    deleted one with the same name."""
     text = f"version: 0\ntopic_id: {format_topic_id(topic_id)}"
     write_file(disk, f"{partition_directory}/{PARTITION_METADATA}", text.encode())

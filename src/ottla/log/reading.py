@@ -1,4 +1,4 @@
-"""Finding the batches of a read, by offset or by timestamp. A reader that goes on where it stopped needs no search."""
+"""Finds the batches of a read, by offset or by timestamp. A reader that continues its last read needs no search."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LogRead(NamedTuple):
     position: int
     size: int
     next_offset: int
-    """Where the next read should begin."""
+    """The offset at which the next read should begin."""
 
 
 class Reading:
@@ -62,7 +62,7 @@ class Reading:
         self._asked = None
 
     def read(self, offset: int, max_bytes: int, limit: int, end_offset: int) -> LogRead:
-        """See `Log.read`; the log has checked that offset and limit are inside of it. Raises KafkaError."""
+        """See `Log.read`. The log has checked that `offset` and `limit` are in its range. Raises KafkaError."""
         asked = (offset, max_bytes, limit, end_offset)
         if asked != self._asked:
             try:
@@ -73,7 +73,7 @@ class Reading:
                 return LogRead(None, 0, 0, offset)
             self._asked, self._found = asked, found
         segment, position, size, next_offset = self._found
-        return LogRead(segment.file(), position, size, next_offset)
+        return tuple.__new__(LogRead, (segment.file(), position, size, next_offset))
 
     def _find(self, offset: int, max_bytes: int, limit: int, end_offset: int) -> tuple[Segment, int, int, int] | None:
         place = self._locate(offset)
@@ -91,7 +91,7 @@ class Reading:
         return segment, position, end - position, next_offset
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
-        """The segment and position of the first batch that ends at or past an offset."""
+        """The segment and position of the first batch whose last offset is at or past an offset."""
         if self._hints is not None:
             hint = self._hints.get(offset)
             if hint is not None and hint[1] < hint[0].size:
@@ -104,7 +104,7 @@ class Reading:
         return None
 
     def _end_of_read(self, segment: Segment, limit: int, end_offset: int) -> tuple[int, int]:
-        """Where a read of a segment must stop so as to stay below an offset, and the offset that comes next."""
+        """The position at which a read of a segment must stop to stay below `limit`, and the next offset there."""
         end = end_offset if segment is self._segments.active else self._segments.next_base(segment)
         if limit >= end:
             return segment.size, end
@@ -120,7 +120,7 @@ class Reading:
         return position, next_offset
 
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
-        """Consumers and followers continue where their last read ended."""
+        """Store the position of an offset, because consumers and followers continue where their last read ended."""
         hints = self._hints
         if hints is None:
             hints = self._hints = {}
@@ -129,9 +129,9 @@ class Reading:
         hints[offset] = (segment, position)
 
     def search_timestamp(self, timestamp: int, start_offset: int) -> Iterator[TimestampSearch]:
-        """Searches for the first record, from an offset on, that is not older than a timestamp: one for each segment
-        that may have such a record. The caller asks for the next search if the last one found nothing. Raises
-        DamagedBatch."""
+        """Searches for the first record, from an offset on, that is not older than a timestamp. There is one search for
+        each segment that may have such a record. If one finds nothing, the caller runs the next. Raises DamagedBatch.
+        """
         for segment in tuple(self._segments.all):
             # The segment may have been removed or replaced while the one before it was searched.
             if segment.size and segment.max_timestamp >= timestamp and segment in self._segments.all:

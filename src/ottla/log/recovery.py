@@ -1,8 +1,9 @@
-"""Opening what is on disk: at once after a clean stop, with a check of the tail after a crash.
+"""Opens a log: at once after a clean stop, with a check of its end after a crash.
 
-After a crash, every segment that has bytes past the recovery point is read in full. What was not known to be on disk
-is cut at the first batch that is not whole and valid, and later segments go. What was known to be on disk is never
-dropped: a damaged batch there stays where it is, for its reader to notice, and is reported.
+After a crash, recovery reads every segment that has bytes past the recovery point. Past the recovery point, it
+truncates the log at the first incomplete or damaged batch and removes later segments. Before the recovery point,
+records were synced, so recovery keeps them: it logs a damaged batch there and leaves it in place, and a read of the
+batch fails.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.log")
 
 _END_OF_ALL = 2**63 - 1
-_WORTH_MENTIONING = 64 << 20
-"""A segment of this size takes long enough to check that it is announced."""
+_LARGE_SEGMENT = 64 << 20
+"""The check of a segment of this size takes long, so it is logged before it starts."""
 
 
 def create_log(storage: Storage, topic_partition: TopicPartition, path: str, config: LogConfig) -> Log:
-    """A new, empty log in a directory that exists."""
+    """Create an empty log in an existing directory."""
     return Log(
         storage,
         topic_partition,
@@ -76,7 +77,7 @@ def open_log(
     log_start_offset: int,
     clean: bool,
 ) -> Log:
-    """The log in a directory, ready to use. Blocking."""
+    """Open the log in a directory. Blocking."""
     names = settle_swaps(storage.disk, path, storage.disk.list(path))
     segments = _find_segments(storage, path, names)
     if not segments:
@@ -133,7 +134,7 @@ def _offsets(names: list[str], suffix: str) -> Iterator[int]:
 
 
 def _find_segments(storage: Storage, path: str, names: list[str]) -> list[Segment]:
-    """The segments in order; files that a stopped process had given up are removed on the way."""
+    """The segments in order. Also removes deleted files and indexes without a segment, left by a stopped process."""
     bases = set(_offsets(names, LOG_SUFFIX))
     for name in names:
         if name.endswith(DELETED_SUFFIX):
@@ -149,7 +150,7 @@ def _find_segment(storage: Storage, path: str, base_offset: int, names: list[str
     size = storage.disk.size(segment_path(path, base_offset, LOG_SUFFIX))
     segment = Segment(storage, path, base_offset, size, new=size == 0)
     if size == 0:
-        # Nothing is indexed, whatever a crash may have left in the index files.
+        # The segment is empty, so index files that a crash left are stale.
         for suffix in INDEX_SUFFIXES:
             if f"{base_offset:020d}{suffix}" in names:
                 storage.disk.remove(segment.path(suffix))
@@ -159,8 +160,8 @@ def _find_segment(storage: Storage, path: str, base_offset: int, names: list[str
 
 
 class _Recovery:
-    """Finding the end of one log, and who its producers are there. `segments` shrinks when the end turns out to be
-    before the last of them."""
+    """Finds the end of one log, and the state of its producers there. Segments after the end are removed from
+    `segments`."""
 
     def __init__(
         self,
@@ -180,26 +181,26 @@ class _Recovery:
         self._producers = producers
         self._snapshots = snapshots
         self.checked: list[Segment] = []
-        """What was read in full: it was written, but may not be on disk."""
+        """The segments that were read in full. They may not be synced."""
 
     def known_end(self) -> int | None:
-        """The end after a clean stop; None when the last segment is not what a clean stop leaves."""
+        """The end offset after a clean stop; None if the last segment is damaged."""
         self._complete_indexes(self._segments)
         last = self._segments[-1]
         try:
             return last.end_before(_END_OF_ALL)[1]
         except DamagedBatch as error:
-            logger.error("%s: %s is damaged %s, although it was closed", self._log, last.path(), error)
+            logger.error("%s: %s is damaged %s, although the log was closed cleanly", self._log, last.path(), error)
             return None
 
     def run(self, recovery_point: int, log_start_offset: int, epochs: LeaderEpochs) -> int:
-        """Check the tail of the log and cut what is torn off it. Returns the end offset."""
+        """Check the end of the log and truncate it before the first torn batch. Returns the end offset."""
         bases = [segment.base_offset for segment in self._segments]
         # A segment that ends just at the recovery point is checked too: its indexes may never have been synced.
         first = max(0, bisect_right(bases, recovery_point - 1) - 1)
         self._complete_indexes(self._segments[:first])
-        # What was written down of epochs below the recovery point is right. The batches need not tell the same:
-        # compaction may have removed the first of an epoch.
+        # Below the recovery point the checkpoint of epochs is right. The batches there may give a later start, because
+        # compaction may have removed the first batch of an epoch.
         epochs.truncate_end(max(bases[first], recovery_point))
         self._start_producers(max(log_start_offset, bases[0]), bases[first])
         next_offset = bases[first]
@@ -208,7 +209,7 @@ class _Recovery:
                 self.drop(number, "it overlaps the segment before it")
                 break
             if segment.base_offset > next_offset >= recovery_point:
-                self.drop(number, f"the records before it, from offset {next_offset} on, did not reach the disk")
+                self.drop(number, f"the records before it, from offset {next_offset} on, were lost")
                 break
             if number > first:
                 self._snapshots.take(segment.base_offset, self._producers.active())
@@ -220,9 +221,9 @@ class _Recovery:
         return next_offset
 
     def _start_producers(self, log_start_offset: int, offset: int) -> None:
-        """Find out who the producers were where the check begins.
+        """Load the state of the producers at the offset where the check begins.
 
-        Later snapshots are dropped: they may speak of records that a crash has taken, and that others have replaced.
+        Later snapshots are dropped: they may cover records that a crash has lost and other records have replaced.
         """
         self._snapshots.keep_only(log_start_offset, offset)
         Replay(self._storage, Segments(self._segments), self._snapshots).bring(
@@ -230,8 +231,8 @@ class _Recovery:
         )
 
     def _check(self, segment: Segment, recovery_point: int, epochs: LeaderEpochs) -> tuple[int, bool]:
-        """Read one segment and rebuild its indexes. Returns where it ends, and whether all of it was good."""
-        if segment.size >= _WORTH_MENTIONING:
+        """Read one segment and rebuild its indexes. Returns its end offset, and whether it was not truncated."""
+        if segment.size >= _LARGE_SEGMENT:
             logger.info("%s: checking %s, %d MiB", self._log, segment.path(), segment.size >> 20)
         salvage = segment.offset_index.contents()
         segment.restart()
@@ -265,7 +266,7 @@ class _Recovery:
             index.commit(aborted)
 
     def _resume(self, segment: Segment, damage: DamagedBatch, next_offset: int, salvage: bytes) -> int | None:
-        """Where valid batches go on after a damaged one: right behind it, or where the old index points to."""
+        """The position of the next valid batch after a damaged one: right after it, or at an entry of the old index."""
         for position in self._candidates(segment, damage.position, salvage):
             try:
                 next(self._batches(segment, position, next_offset))
@@ -295,7 +296,7 @@ class _Recovery:
         lost = segment.size - position
         if next_offset < recovery_point:
             logger.error(
-                "%s: %s is damaged %s; nothing after it can be read, so offsets %d to %d, which were on disk, are lost",
+                "%s: %s is damaged %s; nothing after it can be read: the synced offsets %d to %d are lost",
                 self._log,
                 segment.path(),
                 damage,
@@ -304,7 +305,7 @@ class _Recovery:
             )
         else:
             logger.warning(
-                "%s: the last %d bytes of %s were torn by a crash and are cut off at offset %d (%s)",
+                "%s: the last %d bytes of %s are torn; truncating the log at offset %d (%s)",
                 self._log,
                 lost,
                 segment.path(),
@@ -316,7 +317,7 @@ class _Recovery:
 
     def _report_damage(self, segment: Segment, next_offset: int, damage: DamagedBatch) -> None:
         logger.error(
-            "%s: the batch at offset %d in %s is damaged %s; it stays in place, for whoever reads it to see",
+            "%s: the batch at offset %d in %s is damaged %s; it stays in place, and reads of it fail",
             self._log,
             next_offset,
             segment.path(),
@@ -325,15 +326,15 @@ class _Recovery:
 
     def drop(self, number: int, reason: str) -> None:
         for segment in reversed(self._segments[number:]):
-            logger.warning("%s: %s is removed because %s", self._log, segment.path(), reason)
+            logger.warning("%s: removing %s because %s", self._log, segment.path(), reason)
             segment.discard(self._config.file_delete_delay_ms)
             if segment in self.checked:
                 self.checked.remove(segment)
         del self._segments[number:]
 
     def _complete_indexes(self, segments: list[Segment]) -> None:
-        """Rebuild the indexes that are missing. Damaged ones show when they are first used."""
+        """Rebuild missing indexes. A damaged index is detected at its first use."""
         for segment in segments:
             if segment.size and not segment.has_indexes(self._names):
-                logger.warning("%s: the indexes of %s are missing and are rebuilt", self._log, segment.path())
+                logger.warning("%s: rebuilding the missing indexes of %s", self._log, segment.path())
                 segment.rebuild_indexes(self._config)

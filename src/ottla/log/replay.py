@@ -1,7 +1,7 @@
-"""From stored batches to what is known of their producers.
+"""Rebuilds the state of producers from stored batches.
 
-Nothing is known of a producer that its batches do not tell, so what is in memory, in snapshots and in transaction
-indexes can always be had again from the log. Snapshots save reading it from its start.
+The state of a producer depends only on its batches. So the state in memory, the snapshots and the transaction indexes
+can always be rebuilt from the log. Snapshots save reading the log from its start.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.log")
 
 _RECALLED_BYTES = 16 << 20
-"""How far back a producer's batches are looked for after a restart. Those it may send again are its last five."""
+"""After a restart, a producer's last five batches are searched for in this many bytes at the end of the log."""
 
 
 def replay_batch(
     producers: Producers, segment: Segment, position: int, header: BatchHeader
 ) -> AbortedTransaction | None:
-    """Account for a stored batch that has a producer id. Returns the transaction that it aborts, if it does."""
+    """Apply a stored batch that has a producer id. Returns the transaction that it aborts, if any."""
     if not header.attributes & CONTROL_FLAG:
         producers.update(header, header.base_offset)
         return None
@@ -51,7 +51,7 @@ def replay_batch(
 
 
 class Replay:
-    """Looks into the segments and snapshots of one log, and changes neither."""
+    """Reads the segments and snapshots of one log."""
 
     __slots__ = ("_segments", "_snapshots", "_storage")
 
@@ -61,8 +61,8 @@ class Replay:
         self._snapshots = snapshots
 
     def bring(self, producers: Producers, start_offset: int, end_offset: int) -> None:
-        """Make the producers those that the log had when it ended at an offset: the latest snapshot before that, or
-        nobody at the start of the log, and then every batch."""
+        """Set the producers to their state at `end_offset`. Starts from the latest snapshot before it, or with no
+        producers at the start of the log, and applies every batch from there."""
         snapshot = self._snapshots.latest(end_offset)
         offset, known = snapshot if snapshot is not None else (start_offset, [])
         producers.replace(known, self._storage.clock.time_ms())
@@ -77,7 +77,7 @@ class Replay:
                 replay_batch(producers, segment, position, header)
 
     def aborted_in(self, segment: Segment, start_offset: int) -> Iterator[AbortedTransaction]:
-        """The transactions that markers in a segment aborted, as its transaction index should have them."""
+        """The transactions that markers in a segment aborted: the entries of its transaction index."""
         producers = Producers(self._storage.producer_id_expiration_ms)
         self.bring(producers, start_offset, segment.base_offset)
         for position, header in self._batches(segment, segment.base_offset):
@@ -86,10 +86,11 @@ class Replay:
                 yield aborted
 
     def recall(self, producers: Producers) -> None:
-        """Read again what a snapshot could not hold: all but the last batch of each producer.
+        """Read the batches that a snapshot lacks: all but the last batch of each producer.
 
-        A producer that did not hear the answers to its last batches, because the broker stopped, sends them again. They
-        must be known as duplicates, so before one is refused the end of the log is searched, once after each start.
+        A producer that got no reply to its last batches, because the broker stopped, sends them again. The leader must
+        recognise them as duplicates, so it searches the end of the log before it rejects a batch, once after each
+        start.
         """
         recalled: list[BatchHeader] = []
         wanted = _RECALLED_BYTES
@@ -105,9 +106,9 @@ class Replay:
         producers.recall(recalled)
 
     def _batches(self, segment: Segment, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """The batches of producers, from the one that holds an offset on.
+        """The batches with a producer id, from the batch that contains `offset` on.
 
-        A batch that begins before the start of the log counts, since its other records are still there.
+        A batch that begins before the start of the log is included, because its later records are still in the log.
         """
         try:
             found = segment.find(offset) if segment.size else None
@@ -116,4 +117,4 @@ class Replay:
                     if header.producer_id >= 0:
                         yield position, header
         except DamagedBatch as error:
-            logger.error("%s: producers are unknown after the damage %s", segment.path(), error)
+            logger.error("%s is damaged %s; producers of later batches are ignored", segment.path(), error)

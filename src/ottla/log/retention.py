@@ -1,4 +1,4 @@
-"""Which segments may go: a pure decision over what is known of them."""
+"""Decides which segments retention deletes. A pure function, without I/O."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def count_removable(
     high_watermark: int,
     now_ms: int,
 ) -> int:
-    """How many segments, oldest first, retention lets go of.
+    """Number of segments, oldest first, that retention deletes.
 
-    Segments go strictly in order, and only when everything in them is committed. The active segment may be among them,
-    when all of its records are too old, but an empty one stays.
+    Segments are deleted strictly in order, and only if all their records are committed. The active segment is deleted
+    too if all its records are too old, unless it is empty.
     """
     ends = [segment.base_offset for segment in segments[1:]] + [end_offset]
 

@@ -1,4 +1,4 @@
-"""Walking over the batches of a segment file: by header only, to find a place, or with every check, to recover."""
+"""Walks over the batches of a segment file: by header only, to find a position, or with all checks, for recovery."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from ottla.records.format import ATTRIBUTES_AT, HEADER_SIZE, LOG_OVERHEAD, MAGIC
 from ottla.records.header import BatchHeader, read_header
 
 _HEADER_WINDOW = 8 * 1024
-"""Bytes read at once when only headers matter: many small batches, and not much too much for large ones."""
+"""Bytes read at once when only headers are needed. Covers many small batches and wastes little on large ones."""
 
 _FULL_WINDOW = 1024 * 1024
 
@@ -34,7 +34,7 @@ def headers(file: File, position: int, end: int, base_offset: int) -> Iterator[t
             start, inside = position, 0
         header = _plausible_header(window, inside, end - position, base_offset)
         if header is None:
-            raise DamagedBatch(position, "this is no header of a batch that could be here")
+            raise DamagedBatch(position, "there is no valid batch header")
         yield position, header
         position += header.batch_length + LOG_OVERHEAD
 
@@ -51,7 +51,7 @@ def checked_batches(
             window, start, inside = memoryview(file.read(min(_FULL_WINDOW, end - position), position)), position, 0
         header = _plausible_header(window, inside, end - position, base_offset)
         if header is None:
-            raise DamagedBatch(position, "this is no header of a batch that could be here")
+            raise DamagedBatch(position, "there is no valid batch header")
         size = header.batch_length + LOG_OVERHEAD
         if inside + size > len(window):
             window, start, inside = memoryview(file.read(max(_FULL_WINDOW, size), position)), position, 0
@@ -59,14 +59,14 @@ def checked_batches(
         if crc32c(batch[ATTRIBUTES_AT:]) != header.crc:
             raise DamagedBatch(position, "the checksum is wrong")
         if header.base_offset < next_offset:
-            raise DamagedBatch(position, f"offset {header.base_offset} where {next_offset} or more is due")
+            raise DamagedBatch(position, f"the base offset is {header.base_offset}, but must be at least {next_offset}")
         next_offset = header.base_offset + header.last_offset_delta + 1
         yield position, header, batch
         position += size
 
 
 def _plausible_header(window: bytes | memoryview, inside: int, room: int, base_offset: int) -> BatchHeader | None:
-    """The header, if a batch that fits into the room left in the file and into the segment can begin with it."""
+    """The header, or None if it is incomplete or does not fit into the rest of the file and the segment's offsets."""
     if inside + HEADER_SIZE > len(window):
         return None
     header = read_header(window, inside)

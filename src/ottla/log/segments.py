@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class Segments:
-    """Sorted by base offset and never empty; the last is the active one, which appends go to."""
+    """Sorted by base offset and never empty. The last segment is active: appends go to it."""
 
     __slots__ = ("_bases", "active", "all")
 
     def __init__(self, segments: list[Segment]) -> None:
         self.all = segments
-        """To be read only."""
+        """Read-only for callers."""
         self.active = segments[-1]
         self._bases = [segment.base_offset for segment in segments]
 
@@ -32,25 +32,25 @@ class Segments:
         self.active = segment
 
     def beginning_up_to(self, offset: int) -> int:
-        """How many segments begin at or before an offset."""
+        """Number of segments that begin at or before an offset."""
         return bisect_right(self._bases, offset)
 
     def holding(self, offset: int) -> list[Segment]:
-        """The segments in which an offset and those after it may be."""
+        """The segments that may contain an offset or later offsets."""
         return self.all[max(0, bisect_right(self._bases, offset) - 1) :]
 
     def next_base(self, segment: Segment) -> int:
-        """Where the segment after one that is not the active one begins."""
+        """The base offset of the next segment. The given segment must not be the active one."""
         return self._bases[bisect_right(self._bases, segment.base_offset)]
 
     def has_in_a_row(self, segments: Sequence[Segment]) -> bool:
-        """Whether these segments follow each other, and are not the active one."""
+        """Whether the log has these segments in this order, and none of them is active."""
         start = bisect_left(self._bases, segments[0].base_offset)
         found = self.all[start : start + len(segments)]
         return found == list(segments) and segments[-1] is not self.active
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """Put one in the place of some that follow each other."""
+        """Replace consecutive segments by one."""
         start = self.all.index(old[0])
         self.all[start : start + len(old)] = [new]
         self._bases[start : start + len(old)] = [new.base_offset]

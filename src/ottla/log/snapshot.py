@@ -1,7 +1,7 @@
-"""Producer state snapshots: the files `<offset>.snapshot`, which say who the producers were when the log ended there.
+"""Producer state snapshots: a file `<offset>.snapshot` has the state of all producers at that offset.
 
-Version 1: version (int16), CRC-32C of all that follows it (uint32), count (int32), then entries. Of the batches that a
-producer has in memory, only the last fits in.
+Version 1: version (int16), CRC-32C of all that follows it (uint32), count (int32), then entries. An entry has only the
+last batch of a producer.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _HEADER = struct.Struct(">hI")
 _COUNT = struct.Struct(">i")
 _ENTRY = struct.Struct(">qhiqiqiq")
 """Producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, and the first offset of
-the transaction that is open, -1 for none."""
+the open transaction, -1 for none."""
 
 _KEPT = 3
-"""Snapshots that are kept: the newest may turn out to be torn, and a truncation may need an older one."""
+"""Number of snapshots to keep. A crash may have torn the newest, and a truncation may need an older one."""
 
 
 class DamagedSnapshot(ValueError):  # noqa: N818 - it names the thing that is wrong
-    """The bytes are no snapshot of the version we know, or have changed since they were written."""
+    """The bytes are not a snapshot of a known version, or the checksum is wrong."""
 
 
 def encode_snapshot(producers: Iterable[Producer]) -> bytes:
@@ -110,7 +110,7 @@ class Snapshots:
         return segment_path(self._directory, offset, SNAPSHOT_SUFFIX)
 
     def take(self, offset: int, producers: Iterable[Producer]) -> None:
-        """Write the state at an offset and drop the oldest snapshots. Not synced: a torn file is recognised."""
+        """Write the state at an offset and delete old snapshots. Not synced: the checksum reveals a torn file."""
         write_file(self._disk, self.path(offset), encode_snapshot(producers))
         if offset not in self._offsets:
             self._offsets.append(offset)
@@ -118,17 +118,17 @@ class Snapshots:
         self._remove(self._offsets[:-_KEPT])
 
     def latest(self, end_offset: int) -> tuple[int, list[Producer]] | None:
-        """The newest snapshot up to an offset that can be read; newer ones that cannot are removed with a warning."""
+        """The newest readable snapshot up to an offset. Damaged newer snapshots are deleted with a warning."""
         for offset in reversed([offset for offset in self._offsets if offset <= end_offset]):
             try:
                 return offset, decode_snapshot(self._disk.read_bytes(self.path(offset)))
             except (DamagedSnapshot, FileNotFoundError) as error:
-                logger.warning("%s is ignored because it is damaged: %s", self.path(offset), error)
+                logger.warning("deleting %s, which is damaged: %s", self.path(offset), error)
                 self._remove([offset])
         return None
 
     def keep_only(self, start_offset: int, end_offset: int) -> None:
-        """Remove the snapshots of states that the log no longer has."""
+        """Delete the snapshots outside of this range of offsets."""
         self._remove([offset for offset in self._offsets if not start_offset < offset <= end_offset])
 
     def _remove(self, offsets: list[int]) -> None:

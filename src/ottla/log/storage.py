@@ -1,4 +1,4 @@
-"""What all logs of one directory share."""
+"""The disk, the clock and the limits that all logs of one directory share."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ if TYPE_CHECKING:
     from ottla.log.trash import Trash
 
 
+class NoRoomError(OSError):
+    """The disk is too full for the small file beside the segments, which are synced. It can be tried again."""
+
+
 class Closeable(Protocol):
     def release_file(self) -> None: ...
 
 
 class OpenFiles:
-    """A bound on open segment files: the one opened first is let go when there are too many.
+    """Limits the number of open segment files. Above the limit, the segment that opened its file first releases it.
 
-    Letting go means dropping a reference. A file closes itself when nobody refers to it any more, so a slice that is
-    being sent stays readable however long that takes, also when its segment was deleted meanwhile. A busy segment that
-    is let go opens its file again at its next use, which costs a few microseconds once per round.
+    To release a file is to drop the reference to it. The file closes itself with the last reference, so a slice stays
+    readable until it is sent, even if its segment was deleted meanwhile. A segment that released its file opens it
+    again at the next use, which takes a few microseconds.
     """
 
     __slots__ = ("_limit", "_open")
@@ -54,7 +58,7 @@ class Storage:
 
 
 def write_file(disk: Disk, path: str, data: bytes) -> None:
-    """Write a small file whose loss or tearing in a crash does no harm, which saves the price of `replace_bytes`."""
+    """Write a small file that a crash may lose or tear without harm. Cheaper than `replace_bytes`, which syncs."""
     file = disk.open(path, create=True)
     if file.size():
         file.truncate(0)

@@ -1,11 +1,12 @@
-"""Putting a segment that was written anew in the place of those it was made of, whatever happens on the way.
+"""Replaces old segments by a compacted one, in steps that survive a crash.
 
-A new segment is written to files that end in `.cleaned`, and synced. Renamed to `.swap`, the `.log` last, it is there
-to stay: from then on the old segments go and the `.swap` files get their names, the `.log` again last. So a `.log.swap`
-file says that a swap has begun and not ended, and all that is left to do then can be done again from its beginning.
+Compaction writes a new segment to files that end in `.cleaned`, and syncs them. Then it renames them to `.swap`, the
+`.log` file last. From then on the swap is final: the old segments are deleted, and the `.swap` files lose their suffix,
+again the `.log` file last. So a `.log.swap` file means that a swap has begun and not ended. The next start repeats the
+steps of such a swap.
 
-The new segment always brings both indexes, and an index of aborted transactions if an old segment has one, so that what
-has lost its `.swap` ending is new.
+A new segment always has both indexes, and a transaction index if one of the old segments has one. So every file of the
+old segment with the same base offset is overwritten.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ _LOG_LAST = (*INDEX_SUFFIXES, LOG_SUFFIX)
 
 
 def begin_swap(disk: Disk, directory: str, base_offset: int) -> None:
-    """From `.cleaned` to `.swap`. On OSError the swap has not begun."""
+    """Rename `.cleaned` files to `.swap`. On OSError the swap has not begun."""
     _rename(disk, directory, base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
 
 
 def end_swap(disk: Disk, directory: str, base_offset: int) -> None:
-    """From `.swap` to the names of a segment. The old ones are gone."""
+    """Rename `.swap` files to the names of a segment. The old segments must be deleted before."""
     _rename(disk, directory, base_offset, SWAP_SUFFIX, "")
 
 
@@ -50,14 +51,15 @@ def _rename(disk: Disk, directory: str, base_offset: int, old: str, new: str) ->
 
 
 def abandon(disk: Disk, directory: str, base_offset: int) -> None:
-    """Remove a new segment whose swap has not begun, or what there is of it."""
+    """Delete the files, complete or not, of a new segment whose swap has not begun."""
     for suffix in SEGMENT_SUFFIXES:
         for ending in (CLEANED_SUFFIX, SWAP_SUFFIX):
             disk.remove(segment_path(directory, base_offset, suffix) + ending)
 
 
 def settle_swaps(disk: Disk, directory: str, names: list[str]) -> list[str]:
-    """Finish the swaps that a crash has interrupted, and undo those that had not begun. Returns the names then."""
+    """Finish swaps that a crash interrupted, and delete new segments whose swap had not begun. Returns the file names
+    afterwards."""
     unsettled = [name for name in names if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))]
     if not unsettled:
         return names
@@ -66,14 +68,14 @@ def settle_swaps(disk: Disk, directory: str, names: list[str]) -> list[str]:
         if name.endswith(CLEANED_SUFFIX) or not any(name.startswith(f"{base:020d}.") for base in begun):
             disk.remove(f"{directory}/{name}")
     for base_offset in begun:
-        logger.info("%s: the swap of the segment at offset %d is finished", directory, base_offset)
+        logger.info("%s: finishing the swap of the segment at offset %d", directory, base_offset)
         _remove_replaced(disk, directory, base_offset, names)
         end_swap(disk, directory, base_offset)
     return disk.list(directory)
 
 
 def _remove_replaced(disk: Disk, directory: str, base_offset: int, names: list[str]) -> None:
-    """Remove the segments that begin within the new one. That with the same beginning is overwritten by it."""
+    """Delete the segments that begin within the new one. The rename overwrites the one with the same base offset."""
     end_offset = _end_of(disk, directory, base_offset)
     for name in names:
         for suffix in SEGMENT_SUFFIXES:

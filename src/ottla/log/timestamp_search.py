@@ -1,8 +1,8 @@
-"""Searches for a record by its timestamp, in the file of one segment, made to run in a thread.
+"""Searches for a record by its timestamp in the file of one segment. The searches may run in a thread.
 
-A search works on the file and the size of the segment as they were when the search was created. Meanwhile the log may
-grow, roll, or lose the segment: the open file stays readable. After a truncation the search may find anything, or fail:
-the caller has to check afterwards that there was none.
+A search uses the file and the size that the segment had when the search was created. The log may meanwhile grow, roll,
+or delete the segment: the open file stays readable. After a truncation a search may return a wrong result or fail, so
+the caller must check afterwards that the log was not truncated.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class TimestampSearch(Protocol):
     found: TimestampOffset | None
 
     def step(self, pause: Callable[[], None] = no_pause) -> bool:
-        """Go on with the search and return whether it is over. Opens at most one batch, so that searches take turns.
+        """Continue the search and return whether it is over. One step opens at most one batch, so that several
+        searches can take turns.
 
         Blocking. Raises DamagedBatch, InvalidBatch, OSError.
         """
@@ -45,7 +46,7 @@ def finish(search: TimestampSearch) -> TimestampOffset | None:
 
 
 class FirstAtOrAfter:
-    """Looks for the first record, from an offset on, that is not older than a timestamp."""
+    """Finds the first record, from an offset on, that is not older than a timestamp."""
 
     __slots__ = ("_base_offset", "_end", "_file", "_position", "_start_offset", "_timestamp", "found")
 
@@ -83,7 +84,7 @@ class FirstAtOrAfter:
 
 
 class LargestTimestamp:
-    """Looks for the first record of a batch that carries the batch's largest timestamp."""
+    """Finds the first record of a batch that has the batch's largest timestamp."""
 
     __slots__ = ("_file", "_header", "_position", "found")
 

@@ -1,10 +1,10 @@
-"""The transaction index, `.txnindex`: which transactions were aborted by a marker in the segment.
+"""The transaction index, `.txnindex`: the transactions that a marker in the segment aborted.
 
-A reader of committed records gets it with what it reads, and leaves out the records of those transactions. An entry is
-written with each abort, so that a segment without one has no file. Entries rise in their last offset.
+A Fetch reply to a `read_committed` consumer lists the aborted transactions, and the consumer skips their records. Each
+abort adds an entry, so a segment without aborts has no file. The last offsets of the entries rise.
 
-A damaged index is recognised when it is first used, but a missing one looks like one without entries. Hence recovery
-writes the index of every segment that it checks anew, and no segment is left unchecked before its index is synced.
+A damaged index is detected at its first use, but a missing index looks like an empty one. So recovery rewrites the
+index of every segment that it checks, and it skips only segments whose index was synced.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ABORTED_ENTRY = struct.Struct(">hqqqq")
 
 _VERSION = 0
 _BLOCK = 128
-"""Entries that are read at once."""
+"""Number of entries that are read at once."""
 
 _UNKNOWN = -1
 
@@ -36,9 +36,9 @@ class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
-    """That of the marker."""
+    """The offset of the marker."""
     last_stable_offset: int
-    """What it was once the marker was written: no transaction that ends later begins before it."""
+    """The last stable offset after the marker. Every transaction that ends later begins at or after it."""
 
 
 class TransactionIndex:
@@ -53,7 +53,7 @@ class TransactionIndex:
 
     @property
     def loaded(self) -> bool:
-        """Whether the file was looked at: everything below needs that."""
+        """Whether the file was read. All methods below need that."""
         return self._count != _UNKNOWN
 
     def load(self) -> None:
@@ -67,22 +67,23 @@ class TransactionIndex:
 
     @property
     def size(self) -> int:
-        """Bytes of the file that count."""
+        """Bytes of the valid entries in the file."""
         return self._count * ABORTED_ENTRY.size
 
     def prepare(self, aborted: AbortedTransaction) -> None:
-        """Write an entry that does not count yet. On OSError the index is as it was."""
+        """Write an entry that becomes valid with `commit`. On OSError the index is unchanged."""
         file = self._disk.open(self._path, create=True)
         file.write(ABORTED_ENTRY.pack(_VERSION, *aborted), self._count * ABORTED_ENTRY.size)
         file.close()
 
     def commit(self, aborted: AbortedTransaction) -> None:
-        """The marker is in the log, so the entry that was prepared counts. One that never does is overwritten."""
+        """Make the prepared entry valid, after the marker was appended. The next `prepare` overwrites an entry that was
+        never committed."""
         self._count += 1
         self._last_offset = aborted.last_offset
 
     def rewrite(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Replace a damaged file, and sync it: another crash must not leave an empty one."""
+        """Replace a damaged file and sync it, because a crash must not leave an empty file."""
         self._disk.replace_bytes(self._path, encode_entries(aborted))
         self.load()
 
@@ -96,7 +97,7 @@ class TransactionIndex:
         self.seal()
 
     def seal(self) -> None:
-        """Have the file hold all entries and nothing else."""
+        """Cut off everything after the valid entries. Delete the file if there are none."""
         size = self.size
         if not self.loaded or not self._disk.exists(self._path) or self._disk.size(self._path) == size:
             return
@@ -112,9 +113,9 @@ class TransactionIndex:
         sync_file(self._disk, self._path)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """The aborted transactions with records in a range of offsets, the upper bound not included.
+        """The aborted transactions with records in a range of offsets. The upper bound is exclusive.
 
-        The second value tells whether that is all: otherwise, markers in later segments may have more. Raises
+        The second value is True if these are all. Otherwise markers in later segments may have aborted more. Raises
         DamagedIndex.
         """
         found: list[AbortedTransaction] = []
@@ -133,7 +134,7 @@ class TransactionIndex:
         return found, False
 
     def _count_before(self, file: File, offset: int) -> int:
-        """How many transactions ended before an offset."""
+        """Number of transactions that ended before an offset."""
         return bisect_left(range(self._count), offset, key=lambda slot: self._read(file, slot).last_offset)
 
     def _read(self, file: File, slot: int) -> AbortedTransaction:
@@ -147,7 +148,7 @@ def encode_entries(aborted: Iterable[AbortedTransaction]) -> bytes:
 
 
 def entries(data: bytes) -> Iterable[AbortedTransaction]:
-    """The entries in a file's bytes; what is too short to be one at the end is left out. Raises DamagedIndex."""
+    """The entries in the bytes of a file. An incomplete entry at the end is skipped. Raises DamagedIndex."""
     for version, *fields in ABORTED_ENTRY.iter_unpack(data[: len(data) // ABORTED_ENTRY.size * ABORTED_ENTRY.size]):
         if version != _VERSION:
             raise DamagedIndex(f"version {version} of an aborted transaction is unknown")

@@ -1,7 +1,7 @@
-"""Which transactions keep readers of committed records back.
+"""The transactions that hold back the last stable offset.
 
-An offset is unstable while a transaction that has a record there is open, and also after that until the transaction's
-marker is below the high watermark: until then, the marker may still be lost with its leader.
+A transaction is unstable while it is open, and then until its marker is below the high watermark. Before that, the
+marker may still be lost with the leader.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ class OpenTransactions:
 
     def __init__(self) -> None:
         self._ongoing: dict[int, int] = {}
-        """From first offsets, which rise because a transaction begins at the end of the log, to producer ids."""
+        """Maps first offsets to producer ids. The first offsets rise, because a transaction begins at the log end."""
         self._completed: deque[tuple[int, int]] = deque()
-        """First and last offsets of transactions whose markers may be above the high watermark. Both rise: one that
-        begins after another and ends before it has no say."""
+        """First and last offsets of ended transactions whose markers may be above the high watermark. Both rise: a
+        transaction that began after another and ended before it is left out, because it holds nothing back."""
 
     def __bool__(self) -> bool:
         return bool(self._ongoing or self._completed)
@@ -32,12 +32,12 @@ class OpenTransactions:
         self._completed.append((first_offset, last_offset))
 
     def replicated(self, high_watermark: int) -> None:
-        """Forget the transactions that are complete below the high watermark: their markers cannot be lost any more."""
+        """Drop the transactions whose markers are below the high watermark: the markers can no longer be lost."""
         while self._completed and self._completed[0][1] < high_watermark:
             self._completed.popleft()
 
     def first_unstable(self, high_watermark: int = 0) -> int | None:
-        """The first unstable offset at a high watermark. Changes nothing: `replicated` forgets."""
+        """The first unstable offset at a high watermark. Unlike `replicated`, this drops no transactions."""
         first = next(iter(self._ongoing), None)
         for completed, marker in self._completed:
             if marker >= high_watermark:
@@ -45,7 +45,7 @@ class OpenTransactions:
         return first
 
     def stable_after(self, producer_id: int, marker_offset: int) -> int:
-        """What the last stable offset will be, but for the high watermark, when a marker has ended a transaction."""
+        """The last stable offset after a marker has ended the producer's transaction, ignoring the high watermark."""
         return next(
             (first_offset for first_offset, other in self._ongoing.items() if other != producer_id), marker_offset + 1
         )

@@ -1,7 +1,7 @@
-"""Files and directories that were given up, until they are removed.
+"""Deleted files and directories that still have to be removed from the disk.
 
-A deleted segment or partition is renamed at once, which is cheap, and removed after `file.delete.delay.ms`, which may
-be slow and so runs in a thread. What a stopped process left is found by its name at the next start.
+A deleted segment or partition is renamed at once, which is cheap. It is removed after `file.delete.delay.ms`, in a
+thread, because a removal may be slow. The next start finds by name what a stopped process has not removed.
 """
 
 import logging
@@ -22,13 +22,13 @@ class Trash:
         self._waiting: deque[tuple[float, str, bool]] = deque()
 
     def add(self, path: str, delay_ms: int, *, tree: bool = False) -> None:
-        """Remove the file, or the directory when `tree`, once the delay is over."""
+        """Remove the file, or the directory if `tree`, after the delay."""
         self._waiting.append((self._clock.monotonic() + delay_ms / 1000, path, tree))
 
     def sweep(self) -> int:
-        """Remove what is due and return how much that was. Blocking: may run in a thread, also in several at once.
+        """Remove the paths whose delay is over and return their number. Blocking: may run in several threads at once.
 
-        A path that cannot be removed is given up with a warning; the next start tries again.
+        A path that cannot be removed is logged and skipped until the next start.
         """
         now = self._clock.monotonic()
         removed = 0
@@ -47,7 +47,7 @@ class Trash:
                     self._disk.remove(path)
                 removed += 1
             except OSError as error:
-                logger.warning("%s cannot be removed (%s) and stays until the next start", path, error)
+                logger.warning("cannot remove %s, which stays until the next start: %s", path, error)
         return removed
 
     def __len__(self) -> int:

@@ -1,8 +1,8 @@
-"""Proof that a transaction's coordinator knows of a partition before the first record of the transaction is written
-there (KIP-890). Otherwise a record that was late by a whole transaction would open one that nobody ever ends.
+"""Proves that the coordinator of a transaction knows of a partition before the transaction's first record is written
+there (KIP-890). Otherwise a delayed record of an ended transaction would open a transaction that no marker ends.
 
 A leader that gets the first batch of a transaction takes a guard, asks the coordinator, and appends with the guard. A
-marker that is written meanwhile makes the guard worthless: the transaction that was asked about is over.
+marker that is appended meanwhile invalidates the guard, because the transaction has ended.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class VerificationGuard:
-    """Stands for one transaction that is being verified. Compared by identity."""
+    """Identifies one verification. Compared by identity."""
 
     __slots__ = ()
 
 
 UNVERIFIED = VerificationGuard()
-"""For a broker that does not ask (`transaction.partition.verification.enable=false`): every batch is believed."""
+"""The guard of a broker that does not verify (`transaction.partition.verification.enable=false`). Always valid."""
 
 
 class _Verification:
@@ -47,9 +47,10 @@ class Verifications:
     def start(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool, now_ms: int
     ) -> VerificationGuard:
-        """Several batches of a producer may wait for the same answer: they share a guard.
+        """Begin a verification, or join the pending one: batches of a producer that wait for the same reply share a
+        guard.
 
-        The lowest sequence number among them has to be appended first, since it could not be any more after the others.
+        The batch with the lowest sequence number must be appended first, because it would be out of order after others.
         """
         pending = self._pending.get(producer_id)
         if pending is None:
@@ -59,17 +60,18 @@ class Verifications:
         return pending.guard
 
     def check_guard(self, producer_id: int, guard: VerificationGuard | None) -> None:
-        """Raises KafkaError unless this is the guard of a transaction that has not ended since."""
+        """Raises KafkaError unless the guard belongs to the pending verification of the producer."""
         if guard is UNVERIFIED:
             return
         pending = self._pending.get(producer_id)
         if guard is None or pending is None or pending.guard is not guard:
             raise KafkaError(
-                ErrorCode.INVALID_TXN_STATE, f"producer {producer_id} sent a record that is in no known transaction"
+                ErrorCode.INVALID_TXN_STATE, f"producer {producer_id} sent a record of an unknown transaction"
             )
 
     def check_sequence(self, header: BatchHeader, *, has_batches: bool) -> None:
-        """Raises KafkaError. Clients that begin each transaction in a new epoch begin it with sequence number 0."""
+        """Raises KafkaError if a lower sequence number must be appended first. Clients that begin each transaction in a
+        new epoch begin it with sequence number 0."""
         pending = self._pending.get(header.producer_id)
         if pending is None:
             return
@@ -79,11 +81,11 @@ class Verifications:
         if header.base_sequence > due:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {header.producer_id} sent sequence number {header.base_sequence} where {due} is due",
+                f"producer {header.producer_id} sent sequence number {header.base_sequence} instead of {due}",
             )
 
     def end(self, producer_id: int) -> None:
-        """A record of the transaction was written, or its marker: there is nothing to verify any more."""
+        """End the verification, because a record of the transaction or its marker was written."""
         if self._pending:
             self._pending.pop(producer_id, None)
 

@@ -1,1 +1,1 @@
-"""What every broker has: its view of the cluster, its own registration, and connections to the other brokers."""
+"""Every broker's cluster image, its own registration, and its connections to the other brokers."""

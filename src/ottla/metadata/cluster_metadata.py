@@ -1,7 +1,7 @@
-"""The cluster image of this broker, kept in step with the store, and the changes that this broker makes to the cluster.
+"""The cluster image of this broker, which follows the store, and the changes that this broker makes to the cluster.
 
-State is level-triggered: the broker writes a change to the store, then reads it back like the change of any other
-broker. If the compare-and-set of a decision fails, the decision was made on an old image, and is made again.
+Updates are level-triggered: the broker writes its change to the store, then reads it like a change of any other broker.
+If the compare-and-set of a decision fails, the image was stale, and the broker decides again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ottla.cluster.znodes import PartitionStateZnode, encode_partition_state, pa
 from ottla.config.definition import ConfigError
 from ottla.config.topic import topic_config, validate_topic_overrides
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicId, TopicPartition
+from ottla.model import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, LeaderEpoch, TopicId, TopicPartition
 from ottla.store.interface import Op, Set, Store, StoreConflictError, StoreError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ T = TypeVar("T")
 Decision = Callable[[ClusterImage], tuple[list[Op], T]]
 ApplyImage = Callable[[ClusterImage, "BrokerConfig"], None]
 
-_ATTEMPTS = 10
+_MAX_ATTEMPTS = 10
 
 
 class ClusterMetadata:
@@ -45,7 +45,7 @@ class ClusterMetadata:
     ) -> None:
         self.image = ClusterImage()
         self.config = config
-        """The settings in effect: those of the properties file, overridden by the dynamic ones of the image."""
+        """The settings in effect: the static settings, overridden by the dynamic settings of the image."""
         self.broker_id = broker_id
         self._store = store
         self._random_bytes = random_bytes
@@ -56,14 +56,14 @@ class ClusterMetadata:
         self._following: asyncio.Task[None] | None = None
         self._fenced = False
         self.stopping = False
-        """This broker is about to stop, so it sends clients to other brokers."""
+        """Set when this broker is about to stop: it then directs clients to other brokers."""
 
     @property
     def controller_for_clients(self) -> int:
-        """The broker that clients are told to be the controller: one that is there to answer them.
+        """The controller in responses to clients: always a living broker.
 
-        librdkafka asks for the controller once. If that broker is gone, or there is none, its requests time out. So a
-        broker that knows no living controller names itself: every broker serves the requests to a controller.
+        librdkafka looks up the controller once. If that broker is dead, or there is none, its requests time out. So a
+        broker without a living controller in its image names itself: every broker serves requests to a controller.
         """
         candidates = self.image.brokers.keys() - ({self.broker_id} if self.stopping else set())
         if self.image.controller_id in candidates:
@@ -71,26 +71,26 @@ class ClusterMetadata:
         return self.broker_id if self.broker_id in candidates else min(candidates, default=self.broker_id)
 
     def apply_with(self, apply: ApplyImage) -> None:
-        """Call `apply` with the present image at once, and with every new one. It must not raise."""
+        """Call `apply` now, and again with every new image. It must not raise."""
         self._apply = apply
         self.publish()
 
     def fence(self) -> None:
-        """The session is lost, so others may lead this broker's partitions. It stops to act as a leader at once."""
+        """Stop leading all partitions immediately: the session is lost, so other brokers may lead them."""
         self._fenced = True
         self.publish()
 
     def unfence(self) -> None:
-        """This broker is registered again, and leads the partitions that the store says."""
+        """Lead partitions again, as the store says: this broker has registered again."""
         self._fenced = False
         self.publish()
 
-    def _image_to_act_on(self) -> ClusterImage:
+    def _effective_image(self) -> ClusterImage:
         return self.image.without_leader(self.broker_id) if self._fenced else self.image
 
     def publish(self) -> None:
-        """Apply the image, perhaps again: applying an image is idempotent."""
-        self._apply(self._image_to_act_on(), self.config)
+        """Apply the image. This is idempotent."""
+        self._apply(self._effective_image(), self.config)
 
     async def start(self) -> None:
         await self.refresh()
@@ -108,20 +108,20 @@ class ClusterMetadata:
             self._following = asyncio.ensure_future(self._follow())
 
     async def _follow(self) -> None:
-        """A change that comes while an earlier one is read may not be part of that read, so read once more."""
+        """Refresh until no change was reported during the last read, which may have missed such a change."""
         while self._behind:
             self._behind = False
-            await self._refresh_quietly()
+            await self._refresh_or_log()
 
-    async def _refresh_quietly(self) -> None:
+    async def _refresh_or_log(self) -> None:
         try:
             await self.refresh()
         except StoreError as error:
-            logger.error("the cluster's state cannot be read, the last known one stays in force: %s", error)
+            logger.error("cannot read the cluster state from the store; keeping the last image: %s", error)
 
     async def refresh(self) -> None:
-        """Read what has changed in the store and apply it. Raises StoreError, and nothing else: a node that does not
-        parse is listed in `image.damaged`."""
+        """Read the changes in the store and apply them. Raises only StoreError: a node that does not parse is listed in
+        `image.damaged`."""
         changes = await self._store.read_changes(self.image.revision, *IMAGE_PREFIXES)
         if changes.revision < self.image.revision or not (changes.nodes or changes.complete):
             return
@@ -136,18 +136,16 @@ class ClusterMetadata:
             return
         for path, reason in now.items():
             if path not in before.damaged:
-                logger.error(
-                    "the node %r of the store is damaged; its last good value stays in force: %s", path, reason
-                )
+                logger.error("the node %r of the store is damaged; using its last good value: %s", path, reason)
         for path in before.damaged:
             if path not in now:
-                logger.info("the node %r of the store is not damaged any more", path)
+                logger.info("the node %r of the store is repaired", path)
 
     def _apply_dynamic_settings(self, before: ClusterImage) -> None:
-        mine, everyone = self.image.broker_config(self.broker_id), self.image.default_broker_config()
-        if mine is before.broker_config(self.broker_id) and everyone is before.default_broker_config():
+        own, cluster_wide = self.image.broker_config(self.broker_id), self.image.default_broker_config()
+        if own is before.broker_config(self.broker_id) and cluster_wide is before.default_broker_config():
             return
-        self.config = self.config.with_dynamic(mine, everyone)
+        self.config = self.config.with_dynamic(own, cluster_wide)
         for warning in self.config.warnings:
             logger.warning(warning)
 
@@ -183,7 +181,7 @@ class ClusterMetadata:
         return await self._decide(decide, commit=not validate_only)
 
     async def create_topic_automatically(self, name: str) -> None:
-        """What `auto.create.topics.enable` does when a client asks for a topic that does not exist."""
+        """Create a missing topic that a client requested (`auto.create.topics.enable`)."""
         if name == GROUP_OFFSETS_TOPIC:
             await self.create_offsets_topic()
         elif name == TRANSACTION_STATE_TOPIC:
@@ -231,8 +229,8 @@ class ClusterMetadata:
         )
 
     async def _refresh_brokers(self) -> None:
-        """Read the latest registrations: a broker that has said that it is ready gets replicas of the next topic. If
-        the store does not answer, the present image has to do."""
+        """Read the latest registrations, so that a broker that has just started gets replicas of the next topic. If the
+        store fails, use the present image."""
         with contextlib.suppress(StoreError):
             await self.refresh()
 
@@ -243,30 +241,32 @@ class ClusterMetadata:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Replace the dynamic settings of an entity by what `change` makes of the present ones."""
+        """Replace the dynamic settings of an entity by the result of `change`."""
 
         def decide(image: ClusterImage) -> tuple[list[Op], None]:
             return replace_configs(image, entity, change(image.config(entity))), None
 
         await self._decide(decide, commit=not validate_only)
 
-    async def alter_isr(self, partition: TopicPartition, leader_epoch: int, isr: Sequence[int], version: int) -> None:
-        """Write the in-sync replicas that a leader wants, if the partition's state is still the same."""
+    async def alter_isr(
+        self, partition: TopicPartition, leader_epoch: LeaderEpoch, isr: Sequence[int], version: int
+    ) -> None:
+        """Write the ISR that this leader proposes, if the version of the partition state has not changed."""
         state = PartitionStateZnode(self.broker_id, leader_epoch, tuple(isr), self.image.controller_epoch)
         write = Set(partition_state_path(*partition), encode_partition_state(state), version)
         try:
             await self._store.commit([write])
         except StoreConflictError as error:
-            await self._refresh_quietly()
+            await self._refresh_or_log()
             raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, str(error)) from error
         except StoreError as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
-        await self._refresh_quietly()
+        await self._refresh_or_log()
 
     async def elect_leaders(
         self, partitions: Sequence[TopicPartition], election: ElectionType
     ) -> dict[TopicPartition, KafkaError]:
-        """Elect leaders. Returns the errors of the partitions for which none was elected."""
+        """Elect leaders. Returns the errors of partitions without a new leader."""
         refused: dict[TopicPartition, KafkaError] = {}
         for start in range(0, len(partitions), MAX_STATES_IN_COMMIT):
             refused |= await self._elect_some(partitions[start : start + MAX_STATES_IN_COMMIT], election)
@@ -278,7 +278,7 @@ class ClusterMetadata:
         return await self._decide(lambda image: elect_leaders(image, partitions, election))
 
     async def alter_reassignments(self, name: str, targets: Targets, *, allow_factor_change: bool) -> Refusals:
-        """Begin, change or cancel reassignments of a topic's partitions. Returns the errors of those refused."""
+        """Begin, change or cancel reassignments of a topic's partitions. Returns the errors of refused partitions."""
         refused: Refusals = {}
         await self._refresh_brokers()
         partitions = list(targets)
@@ -300,17 +300,17 @@ class ClusterMetadata:
         return await self._decide(decide)
 
     def allows_unclean(self, topic: str) -> bool:
-        """Whether a replica that is not in sync may lead the topic's partitions if there is no other."""
+        """Whether a replica that is not in sync may lead the topic's partitions if no in-sync replica is alive."""
         return topic_config(self.config, self.image.topic_config(topic)).unclean_leader_election_enable
 
     async def adopt_topics(self, found: Mapping[str, tuple[TopicId, int, int]]) -> None:
         """Register the topics of logs that are older than the store."""
         if found:
-            logger.info("the store is new; it learns %d topics from the logs", len(found))
+            logger.info("the store is new; registering %d topics that have logs", len(found))
             await self._decide(lambda image: (adopt_topics(image, self.broker_id, found), None))
 
     async def begin_new_epochs(self) -> None:
-        """Begin a new leader epoch for all partitions that this broker leads, in commits that any store accepts."""
+        """Begin a new leader epoch for all partitions that this broker leads, in commits that are small enough."""
         led = [
             TopicPartition(topic.name, state.partition)
             for topic in self.image.topics.values()
@@ -324,18 +324,18 @@ class ClusterMetadata:
         await self._decide(lambda image: (begin_new_epochs(image, self.broker_id, partitions), None))
 
     async def _decide(self, decision: Decision[T], *, commit: bool = True) -> T:
-        """Decide on the image and write the decision. This broker has applied the change when this returns."""
+        """Make a decision from the image and write it. Returns after this broker has applied the change."""
         async with self._deciding:
             try:
-                return await self._decide_until_it_fits(decision, commit)
+                return await self._decide_until_written(decision, commit)
             except StoreConflictError as error:
-                text = "the cluster changed too often to make this change; try again"
+                text = "the cluster changed too often during this change; try again"
                 raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from error
             except StoreError as error:
-                logger.error("the store refused a change: %s", error)
+                logger.error("cannot write a change to the store: %s", error)
                 raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
 
-    async def _decide_until_it_fits(self, decision: Decision[T], commit: bool) -> T:
+    async def _decide_until_written(self, decision: Decision[T], commit: bool) -> T:
         attempts = 0
         while True:
             ops, result = decision(self.image)
@@ -345,7 +345,7 @@ class ClusterMetadata:
                 await self._store.commit(ops)
             except StoreConflictError:
                 attempts += 1
-                if attempts == _ATTEMPTS:
+                if attempts == _MAX_ATTEMPTS:
                     raise
                 await self.refresh()
             else:
@@ -354,4 +354,4 @@ class ClusterMetadata:
 
 
 def _apply_nothing(image: ClusterImage, config: BrokerConfig) -> None:
-    """While the broker starts, it has no parts yet that could follow the cluster."""
+    """Used while the broker starts, before `apply_with`."""

@@ -1,6 +1,5 @@
-"""How a broker becomes a member of the cluster: it sets the cluster's id if there is none, registers, and becomes the
-controller if there is none. The registration lasts as long as the session with the store. Without it, a broker leads
-nothing."""
+"""How a broker joins the cluster. It creates the cluster id if there is none, registers, and becomes the controller if
+there is none. The registration lasts as long as the session with the store. An unregistered broker leads nothing."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.metadata")
 
-_LOOK_AGAIN_SECONDS = 0.1
-_JOIN_AGAIN_SECONDS = 1.0
-_MOST_ATTEMPTS = 10
-"""To become the controller. More conflicts in a row are no race."""
+_POLL_SECONDS = 0.1
+_REJOIN_SECONDS = 1.0
+_MAX_ATTEMPTS = 10
+"""Attempts to become the controller. More conflicts in a row are no race."""
 
 
 class BrokerIdTakenError(Exception):
@@ -35,9 +34,9 @@ class BrokerIdTakenError(Exception):
 
 
 async def ensure_cluster_id(store: Store, random_bytes: Callable[[int], bytes], known: str | None) -> tuple[str, bool]:
-    """The cluster's id, and whether it was stored just now, which means that the store is new.
+    """The cluster id, and whether this call created it, which means that the store is new.
 
-    A new store takes over the id that is `known` from a data directory.
+    A new store gets the id that is `known` from a data directory.
     """
     node = await store.get(znodes.CLUSTER_ID)
     if node is None:
@@ -53,24 +52,26 @@ async def ensure_cluster_id(store: Store, random_bytes: Callable[[int], bytes], 
     return znodes.decode_cluster_id(node.data), False
 
 
-async def wait_for_id(store: Store, broker_id: int, patience: float, clock: Clock) -> None:
-    """Wait until no broker with this id is registered. After a crash, the broker's former session has to time out.
+async def wait_for_id(store: Store, broker_id: int, timeout_seconds: float, clock: Clock) -> None:
+    """Wait until no broker with this id is registered. After a crash, the previous session must expire first.
 
-    Nothing of the cluster may be touched before: whoever has the id may be alive and lead.
+    The broker must not change the cluster before: another broker with this id may be alive and lead partitions.
     """
-    give_up = clock.monotonic() + patience
+    deadline = clock.monotonic() + timeout_seconds
     waiting = False
     while await store.get(znodes.broker_path(broker_id)) is not None:
-        if clock.monotonic() >= give_up:
+        if clock.monotonic() >= deadline:
             raise BrokerIdTakenError(broker_id)
         if not waiting:
-            logger.info("waiting for the former session of broker %d to end, %g s at most", broker_id, patience)
+            logger.info(
+                "waiting for the previous session of broker %d to expire, %g s at most", broker_id, timeout_seconds
+            )
             waiting = True
-        await _pause(clock, _LOOK_AGAIN_SECONDS)
+        await _pause(clock, _POLL_SECONDS)
 
 
 async def register(store: Store, broker_id: int, broker: znodes.BrokerZnode) -> None:
-    """Register. A registration of the same session is accepted: an earlier attempt made it and failed later."""
+    """Register. A registration of the same session is accepted: it is from an earlier attempt that failed later."""
     try:
         await store.commit(register_broker(broker_id, broker))
     except StoreConflictError:
@@ -81,24 +82,24 @@ async def register(store: Store, broker_id: int, broker: znodes.BrokerZnode) -> 
 
 async def elect_self_controller(metadata: ClusterMetadata, store: Store, broker_id: int, clock: Clock) -> None:
     """Become the controller if there is none."""
-    for _ in range(_MOST_ATTEMPTS):
+    for _ in range(_MAX_ATTEMPTS):
         ops, epoch = elect_controller(metadata.image, broker_id, clock.time_ms())
         try:
             await store.commit(ops)
         except StoreConflictError:
             await metadata.refresh()
             if metadata.image.controller_id == NO_CONTROLLER:
-                continue  # There is no controller; it was the image that was old.
+                continue  # There is still no controller: the image was stale.
             logger.info("broker %d is the controller", metadata.image.controller_id)
         else:
             await metadata.refresh()
             logger.info("this broker is the controller, epoch %d", epoch)
         return
-    logger.error("this broker cannot become the controller: the store refuses it, and names no other")
+    logger.error("this broker cannot become the controller: the store rejects it, and there is no other controller")
 
 
 class Membership:
-    """Keeps a broker registered. A broker that loses its session is fenced until it has registered in a new one."""
+    """Keeps a broker registered. A broker that loses its session is fenced until it has registered in a new session."""
 
     def __init__(
         self,
@@ -113,16 +114,16 @@ class Membership:
         self._store = store
         self._metadata = metadata
         self._clock = clock
-        self._entry: Callable[[], znodes.BrokerZnode]
+        self._registration: Callable[[], znodes.BrokerZnode]
         self._on_session = on_session
         self._rejoining: asyncio.Task[None] | None = None
         self._stopped = False
 
-    async def join(self, entry: Callable[[], znodes.BrokerZnode]) -> None:
+    async def join(self, registration: Callable[[], znodes.BrokerZnode]) -> None:
         """Raises StoreError, BrokerIdTakenError."""
-        self._entry = entry
+        self._registration = registration
         self._on_session()
-        await register(self._store, self._broker_id, entry())
+        await register(self._store, self._broker_id, registration())
         await self._metadata.refresh()
         if self._metadata.image.controller_id == NO_CONTROLLER:
             await elect_self_controller(self._metadata, self._store, self._broker_id, self._clock)
@@ -136,10 +137,10 @@ class Membership:
             self._rejoining.cancel()
 
     def _lost(self) -> None:
-        """Other brokers may lead this broker's partitions already, so this broker is fenced at once."""
+        """Fence this broker immediately: other brokers may already lead its partitions."""
         if self._stopped:
             return
-        logger.warning("the session with the store is lost; leading nothing until this broker has joined again")
+        logger.warning("the session with the store is lost; this broker leads nothing until it has registered again")
         self._metadata.fence()
         if self._rejoining is None or self._rejoining.done():
             self._rejoining = asyncio.ensure_future(self._rejoin())
@@ -150,14 +151,14 @@ class Membership:
                 await self._store.start()
                 session = self._store.session_id
                 self._on_session()
-                await register(self._store, self._broker_id, self._entry())
+                await register(self._store, self._broker_id, self._registration())
                 await self._metadata.refresh()
                 if session is not None and session == self._store.session_id:
                     break
             except (StoreError, BrokerIdTakenError) as error:
-                logger.error("this broker cannot join the cluster, which will be tried again: %s", error)
-            await _pause(self._clock, _JOIN_AGAIN_SECONDS)
-        logger.info("this broker is a member of the cluster again")
+                logger.error("this broker cannot register; retrying: %s", error)
+            await _pause(self._clock, _REJOIN_SECONDS)
+        logger.info("this broker has registered again")
         self._metadata.unfence()
 
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Response)
 
-_SECONDS = 10.0
+_TIMEOUT_SECONDS = 10.0
 
 
 class Peers:
-    """Keeps one connection to each broker, opened by the first request."""
+    """Keeps one connection to each broker. The first request opens it."""
 
     def __init__(self, metadata: ClusterMetadata) -> None:
         self._metadata = metadata
@@ -35,9 +35,9 @@ class Peers:
         self._connections.clear()
 
     async def call(self, broker_id: int, request: Request, response: type[R]) -> R:
-        """Raises ClientError if there is no answer. The other broker may have served the request or not."""
+        """Raises ClientError if there is no reply. The other broker may have served the request or not."""
         connection = await self._connection(self._address(broker_id))
-        return await connection.call(request, response, within=_SECONDS)
+        return await connection.call(request, response, within=_TIMEOUT_SECONDS)
 
     def _address(self, broker_id: int) -> Address:
         broker = self._metadata.image.brokers.get(broker_id)
@@ -50,7 +50,7 @@ class Peers:
         task = self._connections.get(address)
         if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().closed)):
             client_id = f"broker-{self._metadata.broker_id}"
-            task = asyncio.ensure_future(connect(address, client_id=client_id, within=_SECONDS))
+            task = asyncio.ensure_future(connect(address, client_id=client_id, within=_TIMEOUT_SECONDS))
             self._connections[address] = task
         try:
             return await asyncio.shield(task)

@@ -1,6 +1,6 @@
-"""Pipelines: functions from DataFrame to DataFrame, and declarations of where their rows come from and go to.
+"""Pipelines: functions from DataFrame to DataFrame, with declarations of their sources and sinks.
 
-What a pipeline file imports is here and costs nothing; Spark is imported when a pipeline runs.
+Pipeline files import from here. This import is cheap: Spark is imported only when a pipeline runs.
 """
 
 from ottla.pipeline.declaration import Pipeline, Source, pipeline, topics

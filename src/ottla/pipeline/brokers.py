@@ -1,4 +1,4 @@
-"""What a pipeline asks the cluster before Spark starts, so that the usual mistakes take a second to show."""
+"""Requests that a pipeline sends to the cluster before Spark starts, so that common mistakes show within a second."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping
@@ -11,16 +11,16 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.model import LATEST_TIMESTAMP, TopicPartition
 from ottla.pipeline.failures import PipelineError
 
-_IMPATIENT = ClientSettings(
+_SHORT_TIMEOUTS = ClientSettings(
     client_id="ottla-pipeline", connect_timeout=3.0, request_timeout=10.0, retry_timeout=2.0, retry_backoff=0.05
 )
-_BROKERS_CHOICE = -1
+_BROKER_DEFAULT = -1
 
 T = TypeVar("T")
 
 
 class Cluster:
-    """Short questions, each on a connection of its own. Raises PipelineError."""
+    """Short requests, each on its own connection. Raises PipelineError."""
 
     def __init__(self, bootstrap_server: str) -> None:
         self.bootstrap_server = bootstrap_server
@@ -33,7 +33,7 @@ class Cluster:
             )
 
     def create_topics(self, names: Iterable[str], partitions: Mapping[str, int] | None = None) -> list[str]:
-        """Create those that are missing, with the broker's own number of partitions unless told, and tell which."""
+        """Create the missing topics and return their names. Without `partitions` the broker's default applies."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -41,7 +41,7 @@ class Cluster:
         if not missing:
             return []
         admin = AdminClient({"bootstrap.servers": self.bootstrap_server, "log_level": 0})
-        wanted = [NewTopic(each, num_partitions=(partitions or {}).get(each, _BROKERS_CHOICE)) for each in missing]
+        wanted = [NewTopic(each, num_partitions=(partitions or {}).get(each, _BROKER_DEFAULT)) for each in missing]
         for name, future in admin.create_topics(wanted, request_timeout=10).items():
             try:
                 future.result()
@@ -64,7 +64,7 @@ class Cluster:
         return self._ask(ask) if wanted else {}
 
     def topics(self) -> list[str]:
-        """Those that are not the broker's own."""
+        """All topics except internal ones."""
 
         async def ask(client: Client) -> list[str]:
             metadata = await client.metadata(None)
@@ -90,7 +90,7 @@ class Cluster:
             raise PipelineError(f"{error}.") from None
 
         async def ask() -> Any:
-            async with Client(bootstrap, _IMPATIENT) as client:
+            async with Client(bootstrap, _SHORT_TIMEOUTS) as client:
                 return await question(client)
 
         return self._run(ask())
@@ -104,4 +104,4 @@ class Cluster:
                 "start one with `ottla serve` or pass --bootstrap-server."
             ) from error
         except KafkaError as error:
-            raise PipelineError(f"The broker refused: {error}.") from error
+            raise PipelineError(f"The broker returned an error: {error}.") from error

@@ -1,4 +1,4 @@
-"""Charts as SVG, written by hand: lines, bars and columns need no plotting library, and no network to be looked at."""
+"""Line, bar and column charts as SVG, without a plotting library. A browser shows them without network access."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,11 @@ COLOURS = ("#2f6fde", "#e07a2f", "#2a9d6f", "#b0449c", "#8a8f98", "#c9a227", "#4
 _INK, _FAINT, _GRID = "#1c1f24", "#6a7079", "#e6e8eb"
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 18, 44, 34
 _CHARACTER = 6.6
-"""Generous for 12 px of any sans-serif font."""
+"""Upper estimate of the width of a character in 12 px of any sans-serif font."""
 
 _MOST_POINTS = 600
 _TIME_STEPS = (1.0, 5.0, 15.0, 30.0, 60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10_800.0, 21_600.0, 43_200.0)
-"""Seconds between the marks of an axis of time."""
+"""Possible distances, in seconds, between the marks of a time axis."""
 _MOST_MARKS = 7
 
 Point = tuple[float, float]
@@ -33,10 +33,10 @@ _SIZE = Size()
 def line_chart(
     title: str, series: Mapping[str, Sequence[Point]], *, unit: str = "", times: bool = True, size: Size = _SIZE
 ) -> str:
-    """One line per series over a common axis, which begins at zero. With `times`, x is seconds since 1970 in UTC."""
+    """One line per series on a common y axis that begins at zero. With `times`, x is in seconds since 1970, UTC."""
     points = [point for line in series.values() for point in line]
     if not points:
-        return _frame(title, size, [_text(size.width / 2, size.height / 2, "nothing yet", anchor="middle")])
+        return _frame(title, size, [_text(size.width / 2, size.height / 2, "no data", anchor="middle")])
     scale = _Scale(points, size)
     body = _horizontal_grid(scale, unit) + _time_axis(scale, times)
     for colour, (name, line) in zip(cycle(COLOURS), series.items(), strict=False):
@@ -76,7 +76,7 @@ def bar_chart(title: str, bars: Sequence[tuple[str, float]], *, unit: str = "", 
 def column_chart(title: str, columns: Sequence[tuple[str, float]], *, unit: str = "", size: Size = _SIZE) -> str:
     """Upright columns side by side, for histograms."""
     if not columns:
-        return _frame(title, size, [_text(size.width / 2, size.height / 2, "nothing yet", anchor="middle")])
+        return _frame(title, size, [_text(size.width / 2, size.height / 2, "no data", anchor="middle")])
     scale = _Scale([(float(index), value) for index, (_, value) in enumerate(columns)], size)
     step = (size.width - _LEFT - _RIGHT) / len(columns)
     body = _horizontal_grid(scale, unit)
@@ -100,7 +100,7 @@ def number_text(value: float) -> str:
 
 
 class _Scale:
-    """From values to pixels."""
+    """Converts values to pixels."""
 
     def __init__(self, points: Sequence[Point], size: Size) -> None:
         self.size = size
@@ -118,7 +118,7 @@ class _Scale:
 
 
 def _thinned(line: Sequence[Point]) -> Sequence[Point]:
-    """No more points than can be told apart: of each stretch the lowest and the highest, so that no peak is lost."""
+    """Reduce a line to about _MOST_POINTS points. Each interval keeps its minimum and maximum, so no peak is lost."""
     if len(line) <= _MOST_POINTS:
         return line
     size = math.ceil(len(line) / (_MOST_POINTS // 2))
@@ -130,7 +130,7 @@ def _thinned(line: Sequence[Point]) -> Sequence[Point]:
 
 
 def _round_step(highest: float) -> float:
-    """1, 2 or 5 times a power of ten, for three to six lines."""
+    """1, 2 or 5 times a power of ten, such that there are three to six grid lines."""
     power = 10.0 ** math.floor(math.log10(highest))
     return next(power * part for part in (0.2, 0.5, 1.0, 2.0) if highest / (power * part) <= 6)
 
@@ -160,7 +160,7 @@ def _time_axis(scale: _Scale, times: bool) -> list[str]:
 
 
 def _axis_step(span: float, times: bool) -> float:
-    """A round number, or a round time, of which a handful fit."""
+    """A round number or a round time span, such that about _MOST_MARKS marks fit."""
     if not times:
         return _round_step(span) if span else 1.0
     days = math.ceil(span / _MOST_MARKS / 86_400) * 86_400.0

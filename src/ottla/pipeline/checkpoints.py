@@ -1,7 +1,7 @@
-"""What a pipeline keeps between runs: Spark's checkpoints, one per query, and beside them who runs and how it goes.
+"""The files that a pipeline keeps between runs: Spark's checkpoints, one per query, and the status and lock of the run.
 
 <directory of the pipeline>/
-    pipeline.json       what the checkpoints were made for
+    pipeline.json       the declaration for which the checkpoints were created
     status.json         the last run: its process, its state, its last batches
     lock                held by the process that runs the pipeline
     <sink>/             Spark's checkpoint of the query that feeds this sink
@@ -22,20 +22,20 @@ from ottla.pipeline.failures import PipelineError
 ROOT = "checkpoints"
 DEAD_LETTERS = "dead-letters"
 DEAD_LETTER_SINK = "topics"
-DEAD_LETTER_DESCRIPTION = "what does not fit"
+DEAD_LETTER_DESCRIPTION = "values that do not match their schema"
 _DECLARATION = "pipeline.json"
 _STATUS = "status.json"
 _LOCK = "lock"
 
 
 def resolve(path: str, base: Path) -> str:
-    """A path as declared, made absolute; one with a scheme, such as hdfs://, is left as it is."""
+    """Make a declared path absolute. A path with a scheme, such as hdfs://, stays unchanged."""
     return path if "://" in path else str((base / path).absolute())
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The directory of one pipeline. It may be somewhere only Spark can reach; then there is no status and no lock."""
+    """The directory of one pipeline. A remote directory, which only Spark can access, has no status and no lock."""
 
     location: str
 
@@ -49,7 +49,7 @@ class Checkpoint:
         return f"{self.location}/{sink}"
 
     def check(self, pipeline: Pipeline) -> bool:
-        """Whether there is one already. Raises PipelineError when another query made it."""
+        """Whether a checkpoint exists. Raises PipelineError if it belongs to another query."""
         known = self._read(_DECLARATION)
         if known is None:
             return False
@@ -57,7 +57,7 @@ class Checkpoint:
         fits = len(before) == len(now) and all(set(old) <= set(new) for old, new in zip(before, now, strict=False))
         if not fits:
             raise PipelineError(
-                f"The checkpoint {self.location} belongs to another query: it reads {_words(before)}, pipeline "
+                f"The checkpoint {self.location} belongs to another query: that query reads {_words(before)}, pipeline "
                 f"{pipeline.name} reads {_words(now)}; give the pipeline another checkpoint, or delete this one."
             )
         return True
@@ -76,7 +76,7 @@ class Checkpoint:
         self._write(_STATUS, status)
 
     def offsets(self, sink: str) -> dict[TopicPartition, int]:
-        """How far the query of a sink has got: the end of its last finished batch, from Spark's own files."""
+        """The end offsets of the last finished batch of a sink's query, from Spark's checkpoint files."""
         if self.local is None:
             return {}
         directory = self.local / sink
@@ -92,7 +92,9 @@ class Checkpoint:
         try:
             document: dict[str, Any] = json.loads((self.local / name).read_text())
         except ValueError as error:
-            raise PipelineError(f"{self.local / name} is damaged: {error}; delete it to go on without it.") from error
+            raise PipelineError(
+                f"{self.local / name} is damaged: {error}; delete it to continue without it."
+            ) from error
         return document
 
     def _write(self, name: str, document: Mapping[str, Any]) -> None:
@@ -109,19 +111,20 @@ def checkpoint_of(pipeline: Pipeline, label: str, base: Path) -> Checkpoint:
 
 
 def dead_letter_checkpoint(label: str, base: Path) -> Checkpoint:
-    """All pipelines of a file share one query for what does not fit."""
+    """The checkpoint of the dead letter query, which all pipelines of a file share."""
     return Checkpoint(resolve(f"{ROOT}/{label}/{DEAD_LETTERS}", base))
 
 
 class Lock:
-    """Two runs of one query would destroy its checkpoint. The lock ends with its process, however that ends."""
+    """Prevents two concurrent runs of one query, which would corrupt its checkpoint. The kernel releases the lock when
+    the process ends."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._descriptor: int | None = None
 
     def acquire(self) -> bool:
-        """Whether it is ours now."""
+        """Try to take the lock. Returns whether this process holds it now."""
         if self._path is None:
             return True
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,7 +143,7 @@ class Lock:
             self._descriptor = None
 
     def is_held(self) -> bool:
-        """Whether some process has it."""
+        """Whether any process holds the lock."""
         if self._path is None or not self._path.exists():
             return False
         probe = Lock(self._path)
@@ -162,7 +165,7 @@ def _numbers(directory: Path) -> set[int]:
 
 
 def _read_offsets(path: Path) -> dict[TopicPartition, int]:
-    """Spark's offset log: a version, a line of metadata, then the offsets of one source per line."""
+    """Parse a file of Spark's offset log: a version, a line of metadata, then one line of offsets per source."""
     offsets: dict[TopicPartition, int] = {}
     for line in path.read_text().splitlines()[2:]:
         tree = json.loads(line) if line.startswith("{") else {}

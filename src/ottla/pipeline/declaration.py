@@ -1,4 +1,4 @@
-"""What a pipeline file declares."""
+"""The declarations of a pipeline file."""
 
 import inspect
 import re
@@ -28,7 +28,7 @@ class Source:
     options: Mapping[str, str]
 
     def dead_letter_topic(self, topic: str) -> str | None:
-        """Where values of the topic go that do not fit the schema."""
+        """The dead letter topic for values of `topic` that do not match the schema."""
         if self.schema is None or self.dead_letters is False:
             return None
         return self.dead_letters if isinstance(self.dead_letters, str) else topic + DEAD_LETTER_SUFFIX
@@ -40,7 +40,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A function with what it reads and writes. Call it as the plain function it is, for example in tests."""
+    """A function with its sources and sinks. It can be called like the plain function, for example in tests."""
 
     name: str
     function: "Callable[..., DataFrame]"
@@ -69,24 +69,24 @@ def topics(
     dead_letters: bool | str = True,
     options: Mapping[str, str] | None = None,
 ) -> Source:
-    """Topics to read from.
+    """Declare topics as a source.
 
-    Values are JSON objects with a schema, given in SQL: `user string not null, at timestamp`. Its fields are columns of
-    the DataFrame; one more, `record`, has key, topic, partition, offset and timestamp. Without a schema there are
-    just `value`, as bytes, and `record`. `starting` counts for the very first run; later ones go on. `options` are
-    those of the source `ottla`.
+    With a schema in SQL, such as `user string not null, at timestamp`, values are JSON objects. The fields are columns
+    of the DataFrame. One more column, `record`, has key, topic, partition, offset and timestamp. Without a schema, the
+    columns are `value`, as bytes, and `record`. `starting` applies to the first run only; later runs continue from the
+    checkpoint. `options` are those of the source `ottla`.
     """
     if not names:
         raise ValueError("topics() needs the name of at least one topic")
     if watermark is not None and (not isinstance(watermark, tuple) or len(watermark) != 2):
-        raise ValueError('watermark is a column and a delay, such as ("at", "1 minute")')
+        raise ValueError('watermark must be a column and a delay, such as ("at", "1 minute")')
     return Source(tuple(names), schema, watermark, starting, dead_letters, dict(options or {}))
 
 
 def pipeline(
     *sources: Source, to: Sink | Sequence[Sink], name: str | None = None, checkpoint: str | None = None
 ) -> Callable[[Any], Pipeline]:
-    """Make a pipeline of a function that takes one DataFrame per source and returns one."""
+    """Declare a function as a pipeline. It takes one DataFrame per source and returns one DataFrame."""
     sinks = (to,) if isinstance(to, Sink) else tuple(to)
 
     def declare(function: "Callable[..., DataFrame]") -> Pipeline:
@@ -98,13 +98,13 @@ def pipeline(
 
 
 def unique_sources(pipelines: Sequence[Pipeline]) -> list[Source]:
-    """A source that several pipelines read is one source."""
+    """The sources of all pipelines. A source that several pipelines read appears once."""
     return list({id(source): source for each in pipelines for source in each.sources}.values())
 
 
 def _check(name: str, function: Callable[..., Any], sources: Sequence[Source], sinks: Sequence[Sink]) -> None:
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no name for a pipeline; use letters, digits, '_', '.' and '-'")
+        raise ValueError(f"{name!r} is not a valid pipeline name; use letters, digits, '_', '.' and '-'")
     if not sources or not all(isinstance(source, Source) for source in sources):
         raise ValueError(f"pipeline {name} needs sources, made with topics(...)")
     if not sinks or not all(isinstance(sink, Sink) for sink in sinks):
@@ -114,4 +114,4 @@ def _check(name: str, function: Callable[..., Any], sources: Sequence[Source], s
         raise ValueError(f"pipeline {name} has two sinks that write to the same place")
     wanted = len(inspect.signature(function).parameters)
     if wanted != len(sources):
-        raise ValueError(f"pipeline {name} takes {wanted} DataFrames, and has {len(sources)} sources")
+        raise ValueError(f"pipeline {name} takes {wanted} DataFrames, but has {len(sources)} sources")

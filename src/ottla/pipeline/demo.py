@@ -1,4 +1,4 @@
-"""Everything at once, from nothing: a broker, traffic, the activity pipelines and, at the end, a report."""
+"""The demo: starts a broker, traffic and the activity pipelines, and writes a report at the end."""
 
 import contextlib
 import shutil
@@ -26,14 +26,14 @@ _LEFTOVERS = ("data", "checkpoints", NAME)
 
 
 def run_demo(base: Path, seconds: float, observer: Observer, environment: MutableMapping[str, str]) -> Path:
-    """Returns where the report is. What an earlier demo has left in the directory is deleted first."""
+    """Returns the path of the report. Deletes the files of an earlier demo in the directory first."""
     require_spark(environment)
     for name in _LEFTOVERS:
         shutil.rmtree(base / name, ignore_errors=True)
     base.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         address = stack.enter_context(_broker(base))
-        observer.say(f"A broker serves at {address}, its data is in {base / 'data'}")
+        observer.say(f"The broker listens on {address}, with its data in {base / 'data'}")
         Cluster(address).create_topics(traffic_topics(), partitions=traffic_topics())
         traffic = stack.enter_context(_traffic(base, address))
         observer.say(f"Traffic: {RATE:,} records a second, one in {1 / GARBAGE:,.0f} of them garbage")
@@ -44,7 +44,7 @@ def run_demo(base: Path, seconds: float, observer: Observer, environment: Mutabl
         try:
             page = build_report(NAME, base, address, {})
         except PipelineError as error:
-            raise PipelineError("The demo ended before it had a result; let it run longer with --seconds.") from error
+            raise PipelineError("The demo ended before it had a result; run it longer with --seconds.") from error
         page.title = "Ottla at work: activity tracking"
         page.write(base / "report.html")
     return base / "report.html"
@@ -64,7 +64,7 @@ def _broker(base: Path) -> Iterator[str]:
         while _READY not in (said := log.read_text()):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise PipelineError(
-                    f"The broker did not start: {said.strip().splitlines()[-1] if said else 'silence'}."
+                    f"The broker did not start: {said.strip().splitlines()[-1] if said else 'it printed nothing'}."
                 )
             time.sleep(0.05)
         yield said.partition(_READY)[2].split()[0].rstrip(",")
@@ -80,7 +80,7 @@ def _traffic(base: Path, address: str) -> Iterator["subprocess.Popen[bytes]"]:
 
 @contextlib.contextmanager
 def _process(arguments: Sequence[str], output: IO[str]) -> Iterator["subprocess.Popen[bytes]"]:
-    """In a session of its own: Ctrl-C is for the pipeline, which then ends the others in their order."""
+    """A process in its own session, so that Ctrl-C reaches only the pipeline, which then stops the others in order."""
     process = subprocess.Popen(
         [sys.executable, "-m", "ottla", *arguments],
         stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""What `ottla pipeline describe` and `status` tell, without starting Spark."""
+"""The output of `ottla pipeline describe` and `status`, without starting Spark."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,7 +42,7 @@ def pipeline_status(pipeline: Pipeline, label: str, base: Path, cluster: Cluster
 
 
 def dead_letter_status(label: str, base: Path, cluster: Cluster) -> dict[str, Any] | None:
-    """Of the query that all pipelines of a file share, once there is one."""
+    """The status of the dead letter query, which all pipelines of a file share. None if it never ran."""
     checkpoint = dead_letter_checkpoint(label, base)
     if checkpoint.status() is None:
         return None
@@ -50,7 +50,7 @@ def dead_letter_status(label: str, base: Path, cluster: Cluster) -> dict[str, An
 
 
 def _status(name: str, checkpoint: Checkpoint, sinks: Mapping[str, str], cluster: Cluster) -> dict[str, Any]:
-    """A process that died without a word has left `running` behind; only who holds the lock runs."""
+    """A killed process leaves the state `running` in the file, so the state is `running` only if the lock is held."""
     status = checkpoint.status() or {}
     state = status.get("state", "never run")
     if checkpoint.lock().is_held():

@@ -1,17 +1,17 @@
-"""Everything that stops a pipeline, as one sentence that says what to do."""
+"""Convert the errors that stop a pipeline into one sentence for the user."""
 
 import re
 from typing import Any
 
 
 class PipelineError(Exception):
-    """Said in a sentence for the person who runs the pipeline."""
+    """An error with a message for the user who runs the pipeline."""
 
 
 _JAVA_FRAME = re.compile(r"^\s*(at |\.\.\. \d+ more|JVM stacktrace)")
 _RAISED = re.compile(r"(?:\w+\.)*([A-Z]\w*): (.+)")
-"""The last line of a Python traceback: the class that was raised, and what it says."""
-_SPEAKING = (
+"""The last line of a Python traceback: exception class and message."""
+_PLAIN_MESSAGES = (
     "BoundError",
     "ConnectionFailed",
     "DataLoss",
@@ -21,7 +21,7 @@ _SPEAKING = (
     "PipelineError",
     "WriteFailed",
 )
-"""Exceptions of ours whose message is a sentence that needs no name before it."""
+"""Exceptions of Ottla whose message is a complete sentence and needs no class name before it."""
 _CONDITION = re.compile(r"^\[([A-Z0-9_.]+)\]\s*")
 _SQL_STATE = re.compile(r"\s*SQLSTATE: \w+.*$", re.DOTALL)
 
@@ -38,11 +38,11 @@ _CHECKPOINT_PHRASES = (
     "Provided schema doesn't match to the schema for existing",
 )
 NO_WORKER = "Python worker failed to connect back"
-"""What Spark says of a process of its own that did not start within ten seconds."""
+"""Spark's message for a Python process that did not start within ten seconds."""
 
 
 def sentence(error: BaseException) -> str:
-    """What a person has to know about an error from Spark, without the stack traces of two languages."""
+    """The essential message of an error from Spark, without the Java and Python stack traces."""
     if isinstance(error, PipelineError):
         return str(error)
     text = str(error)
@@ -50,7 +50,7 @@ def sentence(error: BaseException) -> str:
     if named or any(phrase in text for phrase in _CHECKPOINT_PHRASES):
         return (
             "the checkpoint was written by another query, whose state or sources differ; "
-            "give the pipeline another checkpoint, or delete this one to begin anew"
+            "give the pipeline another checkpoint, or delete this one to start over"
         )
     if NO_WORKER in text:
         return "Spark's Python processes need more than ten seconds to start: this machine is too busy, try again later"
@@ -59,13 +59,13 @@ def sentence(error: BaseException) -> str:
 
 
 def _conditions(error: BaseException) -> list[str]:
-    """Spark's names for what happened: that of the error, and those of its causes."""
+    """Spark's error conditions: those of the error and of its causes."""
     name: Any = getattr(error, "getCondition", lambda: None)()
     return [str(name or ""), *re.findall(r"\[([A-Z][A-Z0-9_.]{5,})\]", str(error))]
 
 
 def _raised_by_python(text: str) -> str | None:
-    """The innermost Python exception in a text of nested stack traces: the last of the first traceback."""
+    """The innermost Python exception in nested stack traces: the last exception of the first traceback."""
     found = None
     inside = False
     for line in text.splitlines():
@@ -79,11 +79,11 @@ def _raised_by_python(text: str) -> str | None:
     if found is None:
         return None
     name, said = found.groups()
-    return _one_line(said if name in _SPEAKING else f"{name}: {said}")
+    return _one_line(said if name in _PLAIN_MESSAGES else f"{name}: {said}")
 
 
 def _first_statement(text: str) -> str:
-    """What comes before the first stack frame, without the tags that Spark puts around it."""
+    """The text before the first stack frame, without Spark's tags."""
     lines = []
     for line in text.strip().splitlines():
         if _JAVA_FRAME.match(line) or not line.strip():

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on."""
+"""Find the Java runtime for Spark."""
 
 import os
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from ottla.pipeline.failures import PipelineError
 
 _SHIM = """\
 #!/bin/sh
-# Spark asks for a module that a small Java runtime leaves out and that Spark does without.
+# Remove the option for a module that the bundled Java runtime does not have and that Spark does not need.
 for argument do
   shift
   case $argument in --add-modules=jdk.incubator.vector) ;; *) set -- "$@" "$argument" ;; esac
@@ -19,9 +19,9 @@ exec "{java}" "$@"
 
 
 def java_home(environment: Mapping[str, str], cache: Path) -> Path | None:
-    """What JAVA_HOME has to be, or None where Spark finds the right Java by itself. Raises PipelineError.
+    """The value for JAVA_HOME, or None if Spark finds a suitable Java without it. Raises PipelineError.
 
-    Spark takes JAVA_HOME when it is set, whatever is there, and the PATH otherwise.
+    Spark uses JAVA_HOME if it is set, without checking the version, and otherwise the `java` on the PATH.
     """
     try:
         java = find_java(environment)
@@ -36,7 +36,7 @@ def java_home(environment: Mapping[str, str], cache: Path) -> Path | None:
 
 
 def _shimmed(java: Path, cache: Path) -> Path:
-    """A directory that is a JAVA_HOME, with a `java` that leaves one argument out. Written whole or not at all."""
+    """Create a JAVA_HOME whose `java` removes one option. The file is replaced atomically."""
     directory = cache / "java"
     (directory / "bin").mkdir(parents=True, exist_ok=True)
     draft = directory / "bin" / f".java-{os.getpid()}"

@@ -1,4 +1,4 @@
-"""From `FILE[:NAME]` on the command line to declarations."""
+"""Load the declarations for `FILE[:NAME]` on the command line."""
 
 import importlib
 import importlib.util
@@ -15,22 +15,22 @@ from ottla.pipeline.parameters import parameters
 
 BUILT_IN = {
     "activity": "Page views, searches and clicks: sessions, top pages, click-through.",
-    "logs": "Lines of many services: parquet by day and service, error rates.",
+    "logs": "Log lines of many services: parquet by day and service, error rates.",
     "metrics": "Measurements of many hosts: windowed aggregates, alerts.",
-    "changes": "Changes of rows by key: the table as it is now, and its history.",
-    "export": "The history of a topic as parquet, day by day.",
+    "changes": "Changes of rows by key: the current table and its history.",
+    "export": "The history of a topic as parquet, by day.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A file and the pipelines in it that were asked for."""
+    """A file and the selected pipelines in it."""
 
     label: str
-    """The name of the file, or of the built-in: checkpoints lie under it."""
+    """The name of the file or of the built-in target. Checkpoints are in a directory of this name."""
     pipelines: tuple[Pipeline, ...]
     others: tuple[Pipeline, ...]
-    """The rest of the file."""
+    """The other pipelines of the file."""
 
     @property
     def everything(self) -> tuple[Pipeline, ...]:
@@ -38,7 +38,7 @@ class Target:
 
 
 def load_target(text: str, given: Mapping[str, str] | None = None) -> Target:
-    """Read a file, or a module that is built in, with parameters. Raises PipelineError."""
+    """Load a file or a built-in module, with parameters. Raises PipelineError."""
     location, name = _split(text)
     with parameters(given or {}) as unknown:
         label, module = _load(location)
@@ -68,14 +68,14 @@ def _load(location: str) -> tuple[str, ModuleType]:
     path = Path(location)
     if not path.is_file():
         known = ", ".join(BUILT_IN)
-        raise PipelineError(f"There is no file {location}; built in are {known}.")
+        raise PipelineError(f"There is no file {location}; the built-in pipelines are {known}.")
     return path.stem, _import_file(path)
 
 
 def load_part(name: str, part: str, given: Mapping[str, str] | None = None) -> ModuleType:
-    """The traffic or the report of what is built in. Raises PipelineError."""
+    """The traffic or report module of a built-in target. Raises PipelineError."""
     if name not in BUILT_IN:
-        raise PipelineError(f"{name} is not built in; there are {', '.join(BUILT_IN)}.")
+        raise PipelineError(f"{name} is not built in; the built-in pipelines are {', '.join(BUILT_IN)}.")
     with parameters(given or {}) as unknown:
         if part == "report":
             _fresh(f"ottla.pipeline.builtin.{name}.pipelines")
@@ -86,18 +86,18 @@ def load_part(name: str, part: str, given: Mapping[str, str] | None = None) -> M
 
 
 def _fresh(name: str) -> ModuleType:
-    """A module that is read now, with the parameters of now."""
+    """Import or reload a module, so that it reads the current parameters."""
     if name in sys.modules:
         return importlib.reload(sys.modules[name])
     return importlib.import_module(name)
 
 
 def _import_file(path: Path) -> ModuleType:
-    """Import a file. What it imports may lie beside it, but cannot take the place of a module that is installed."""
+    """Import a file. It can import modules from its own directory, but installed modules take precedence."""
     name = f"ottla_pipeline_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise PipelineError(f"{path} is no Python file; its name must end with .py.")
+        raise PipelineError(f"{path} is not a Python file; its name must end with .py.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.append(str(path.resolve().parent))
@@ -112,7 +112,7 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _line_in(path: Path, error: Exception) -> str:
-    """Where in the file it went wrong."""
+    """The line of the file in which the error occurred."""
     if isinstance(error, SyntaxError) and error.lineno:
         return f":{error.lineno}"
     frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename == str(path)]

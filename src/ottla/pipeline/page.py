@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs nothing else: no script, no network."""
+"""A report as one self-contained HTML file, without scripts and network access."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class Page:
     title: str
     text: str
     figures: list[tuple[str, str]] = field(default_factory=list)
-    """The numbers at the top: value and what it is."""
+    """The numbers at the top: value and label."""
     sections: list[Section] = field(default_factory=list)
     footer: str = ""
 

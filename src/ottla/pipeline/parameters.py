@@ -1,4 +1,4 @@
-"""Values that the command line hands to a pipeline file: `--set topic=clicks`."""
+"""Values that the command line passes to a pipeline file: `--set topic=clicks`."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -8,14 +8,14 @@ _asked: set[str] = set()
 
 
 def parameter(name: str, default: str) -> str:
-    """The value given with `--set name=value` when this file is read, or the default."""
+    """The value of `--set name=value`, or the default. Works only while the file is loaded."""
     _asked.add(name)
     return _given.get(name, default)
 
 
 @contextmanager
 def parameters(values: Mapping[str, str]) -> Iterator[set[str]]:
-    """While a file is read. What is left in the set at the end are names the file did not ask for."""
+    """Set the parameters while a file is loaded. At the end, the set contains the names that the file did not use."""
     _given.clear()
     _given.update(values)
     _asked.clear()

@@ -1,8 +1,8 @@
-"""Parquet in directories by date: every micro-batch adds files exactly once, and small files are made into large ones.
+"""Parquet files in directories by date. Every micro-batch adds its files exactly once, and small files are compacted.
 
-A batch is written beside the directory and its files are renamed into place under names made from the batch's number;
-one that is replayed after a crash replaces the files it has left. Compaction takes only files of batches before the
-current one, which Spark never replays. Files whose names begin with a dot are not seen by readers.
+A batch is written to a staging directory. Then its files are renamed into place, with the batch number in their names.
+A batch that is replayed after a crash replaces its own files. Compaction merges only files of batches before the
+current one, because Spark never replays those. Readers ignore files whose names begin with a dot.
 """
 
 import json
@@ -26,7 +26,7 @@ _FILE = re.compile(r"batch-(\d+)(?:-to-(\d+))?(?:\.\d+)?\.parquet")
 
 
 class ParquetDirectory:
-    """The directory of one sink. Only the query that owns it may write there."""
+    """The directory of one sink. Only the sink's query may write to it."""
 
     def __init__(self, path: Path, sink: ParquetSink) -> None:
         self._path = path
@@ -37,11 +37,11 @@ class ParquetDirectory:
     def prepare(self, frame: DataFrame) -> DataFrame:
         for column in (self._sink.date, *self._sink.partition_by):
             if column is not None and column.partition(".")[0] not in frame.columns:
-                raise PipelineError(f"to_parquet needs the column {column}; there are {', '.join(frame.columns)}")
+                raise PipelineError(f"to_parquet needs the column {column}; the columns are {', '.join(frame.columns)}")
         return frame.withColumn("date", F.to_date(self._sink.date)) if self._sink.date else frame
 
     def write(self, rows: DataFrame, number: int) -> None:
-        """The work of one micro-batch."""
+        """Write one micro-batch."""
         if not self._checked:
             repair(self._path)
             refuse_foreign(self._path, number, (_last_batch(file) for file in self._path.rglob("*.parquet")))
@@ -54,7 +54,7 @@ class ParquetDirectory:
             compact(directory, before=number, at_least=self._sink.compact_after)
 
     def _adopt(self, staging: Path, number: int) -> list[Path]:
-        """Move the files of a batch to where they are read, and tell the directories that got some."""
+        """Move the files of a batch to their final place. Returns the directories that got files."""
         directories: dict[Path, list[Path]] = {}
         for file in sorted(staging.rglob("*.parquet")):
             if _rows(file):
@@ -70,24 +70,24 @@ class ParquetDirectory:
 
 
 def refuse_foreign(path: Path, number: int, written: Iterable[int | None]) -> None:
-    """Batches after the one that is about to be written are from another checkpoint: their rows would be doubled."""
+    """Raise PipelineError if later batches exist: they are from another checkpoint, and rows would be duplicated."""
     if any(each is not None and each > number for each in written):
         raise PipelineError(
-            f"{path} was written with another checkpoint, and its rows would be doubled; "
+            f"{path} was written with another checkpoint, and its rows would be duplicated; "
             "delete the directory, or write to another"
         )
 
 
 def write_plain_timestamps(spark: SparkSession) -> None:
-    """Spark's default for timestamps is a format of old that other readers give up, or read without a time zone."""
+    """Spark's default timestamp format (INT96) is deprecated. Other readers reject it or ignore the time zone."""
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 
 
 def compact(directory: Path, *, before: int, at_least: int | None) -> bool:
-    """Make one file of those that batches before the given one have left, if there are enough. Tells whether.
+    """Merge the files of batches before the given one, if there are at least `at_least`. Returns whether it merged.
 
-    A journal says what is about to happen, so that a crash neither doubles nor loses rows: `repair` goes on.
-    A reader that lists the directory in the moment between deletion and renaming misses the rows of these files.
+    A journal records the replacement before it happens. After a crash, `repair` completes it, so that no row is lost or
+    duplicated. A reader that lists the directory between deletion and renaming misses the rows of these files.
     """
     files = sorted(each for each in directory.iterdir() if (last := _last_batch(each)) is not None and last < before)
     if at_least is None or len(files) < at_least:
@@ -102,7 +102,7 @@ def compact(directory: Path, *, before: int, at_least: int | None) -> bool:
 
 
 def repair(path: Path) -> None:
-    """End compactions that a crash has interrupted."""
+    """Complete compactions that a crash interrupted."""
     for journal in path.rglob(_JOURNAL):
         _finish(journal.parent)
 
@@ -118,12 +118,12 @@ def _finish(directory: Path) -> None:
 
 
 def _merge(files: Sequence[Path], target: Path) -> None:
-    """Row group by row group, so that a day's files need not fit into memory; written to disk before it counts."""
+    """Merge row group by row group, so that the files need not fit into memory, and sync the result."""
     try:
         schema = pa.unify_schemas([pq.read_schema(file) for file in files])
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise PipelineError(
-            f"the columns of {target.parent} have other types than before, give it another path: {error}"
+            f"the columns of {target.parent} have different types than before; use another path: {error}"
         ) from error
     with pq.ParquetWriter(target, schema, compression="snappy") as writer:
         for file in files:
@@ -135,7 +135,7 @@ def _merge(files: Sequence[Path], target: Path) -> None:
 
 
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Files from before a column was added have nulls in it."""
+    """Add missing columns with null values: files written before a column was added do not have it."""
     for field in schema:
         if field.name not in table.column_names:
             table = table.append_column(field, pa.nulls(table.num_rows, field.type))

@@ -1,4 +1,4 @@
-"""From records to the rows a pipeline sees, and the values that do not become rows."""
+"""Convert records to the rows that a pipeline sees, and find the dead letters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,20 +19,20 @@ _JSON = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
 
 
 def value_schema(spark: SparkSession, source: Source) -> StructType | None:
-    """The schema, parsed. Raises PipelineError for one that is none."""
+    """Parse the schema of a source. Raises PipelineError if it is invalid."""
     if source.schema is None or isinstance(source.schema, StructType):
         return source.schema
     try:
         return spark.createDataFrame([], source.schema).schema
     except (PySparkException, ValueError, TypeError) as error:
         raise PipelineError(
-            f"The schema of {', '.join(source.topics)} cannot be read, write it as in "
+            f"The schema of {', '.join(source.topics)} cannot be read; write it as in "
             f'"user string, at timestamp": {sentence(error)}.'
         ) from error
 
 
 def parsed(records: DataFrame, schema: StructType | None) -> DataFrame:
-    """The rows of a source. A value that does not fit is left out: it is a dead letter."""
+    """The rows of a source, without values that do not match the schema. Those are dead letters."""
     record = F.struct(*(name for name in _RECORD_FIELDS if name in records.columns)).alias(RECORD)
     if schema is None:
         return records.select("value", record)
@@ -47,7 +47,7 @@ def parsed(records: DataFrame, schema: StructType | None) -> DataFrame:
 def dead_letters(
     records: DataFrame, pipelines: Sequence[Pipeline], schemas: Mapping[int, StructType | None]
 ) -> DataFrame:
-    """The values that do not fit, as records for the topics they go to, with where they are from and why."""
+    """Records for the dead letter topics: the values that do not match, with their origin and the reason."""
 
     text = F.col("value").cast("string")
     reason: Any = F.lit(None).cast("string")
@@ -65,13 +65,13 @@ def dead_letters(
 
 
 def _with_corrupt(schema: StructType) -> StructType:
-    """Spark would silently drop `not null`: what JSON holds can be null whatever we say, so we look ourselves."""
+    """All fields nullable, because Spark ignores `not null` when it parses JSON. `_bad` checks for nulls instead."""
     nullable = [StructField(field.name, field.dataType, nullable=True) for field in schema.fields]
     return StructType([*nullable, StructField(_CORRUPT, StringType())])
 
 
 def _bad(text: Column, fields: Any, schema: StructType) -> Column:
-    """Whether a value is there and does not fit. A record without a value, a tombstone, is a row of nulls."""
+    """Whether a value does not match the schema. A tombstone, which has no value, matches: it is a row of nulls."""
     bad: Column = fields.isNull() | fields.getField(_CORRUPT).isNotNull()
     for field in schema.fields:
         if not field.nullable:
@@ -80,7 +80,7 @@ def _bad(text: Column, fields: Any, schema: StructType) -> Column:
 
 
 def _reason(text: Column, schema: StructType) -> Column:
-    """Why a value does not fit, null when it does. The questions after the first are for the few that do not."""
+    """Why a value does not match, or null if it does. Spark evaluates the expensive checks only for bad values."""
     value: Any = F.from_json(text, _with_corrupt(schema), _JSON)
     complaints = []
     for field in schema.fields:

@@ -1,4 +1,4 @@
-"""What Spark tells about a micro-batch, reduced to what a person looks at."""
+"""The figures of Spark's progress reports that users see."""
 
 import json
 from collections import deque
@@ -9,32 +9,32 @@ from typing import Any
 from ottla.model import TopicPartition
 
 RECENT = 240
-"""How many batches are remembered: minutes of a running pipeline, enough for a picture of it."""
+"""Number of batches kept in memory: several minutes of a running pipeline, enough for the charts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One micro-batch that was finished."""
+    """One finished micro-batch."""
 
     number: int
     at: str
-    """When it began, in UTC."""
+    """Start time, in UTC."""
     rows: int
     rows_per_second: float
     milliseconds: int
     lag: int
-    """Records that were in the log and not yet read, when the batch was planned."""
+    """Records in the log that were not read yet when the batch was planned."""
     state_rows: int = 0
     state_bytes: int = 0
     watermark: str | None = None
     dead_letters: int = 0
     worked: bool = True
-    """False when Spark only looked whether there is something to do."""
+    """False if Spark checked for new data and found none."""
 
 
 @dataclass(slots=True)
 class QueryState:
-    """A running query as people see it."""
+    """The state of a running query, as shown to users."""
 
     pipeline: str
     sink: str
@@ -48,7 +48,7 @@ class QueryState:
         return self.recent[-1] if self.recent else None
 
     def add(self, batch: Batch) -> None:
-        """A look that found nothing shows the state as it was."""
+        """A trigger without data reports no state figures, so those of the last batch are kept."""
         if not batch.worked and self.last is not None:
             batch = replace(batch, state_rows=self.last.state_rows, state_bytes=self.last.state_bytes)
         self.rows += batch.rows
@@ -68,7 +68,7 @@ class QueryState:
 
 
 def query_state(document: Mapping[str, Any]) -> QueryState:
-    """What `as_json` wrote."""
+    """Parse the output of `as_json`."""
     state = QueryState(
         document["pipeline"], document["sink"], document["rows"], document["dead_letters"], document["batches"]
     )
@@ -77,7 +77,7 @@ def query_state(document: Mapping[str, Any]) -> QueryState:
 
 
 def read_progress(text: str) -> Batch:
-    """From the JSON of Spark's StreamingQueryProgress."""
+    """Parse the JSON of Spark's StreamingQueryProgress."""
     progress: dict[str, Any] = json.loads(text)
     sources, operators = progress.get("sources") or [], progress.get("stateOperators") or []
     observed = progress.get("observedMetrics") or {}
@@ -97,7 +97,7 @@ def read_progress(text: str) -> Batch:
 
 
 def lag(latest: Mapping[TopicPartition, int], reached: Mapping[TopicPartition, int]) -> int:
-    """Records between what was reached and the ends of the logs."""
+    """Number of offsets between the reached offsets and the ends of the logs."""
     return sum(max(end - reached.get(partition, 0), 0) for partition, end in latest.items())
 
 
@@ -106,7 +106,7 @@ def _lag(source: Mapping[str, Any]) -> int:
 
 
 def _offsets(tree: Any) -> dict[TopicPartition, int]:
-    """Spark hands on what the source said, as JSON in JSON or as text in it."""
+    """Spark embeds the offsets of a source as JSON or as a string that contains JSON."""
     if isinstance(tree, str):
         try:
             tree = json.loads(tree)
@@ -126,7 +126,7 @@ def _sum(values: Iterable[Any]) -> int:
 
 
 def _number(value: Any) -> float:
-    """Spark leaves out what it does not know, or says NaN or Infinity in words."""
+    """Spark omits unknown values or writes NaN or Infinity as text."""
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""From declarations to running queries: one per sink, and one for the dead letters of all."""
+"""Start the queries of a run: one per sink, and one for all dead letters."""
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -27,10 +27,10 @@ from ottla.pipeline.parsing import dead_letters, parsed, value_schema
 from ottla.pipeline.writing import Output, start_sink
 
 ROWS_PER_BATCH = "1000000"
-"""How much of a backlog one batch takes, unless a source says otherwise."""
+"""Default of maxOffsetsPerTrigger: the maximum number of offsets in one batch."""
 
 _INITIALIZING = "Initializing sources"
-"""What Spark calls it when a query waits for them."""
+"""Spark's status message of a query that waits for its sources."""
 _SETTLE_SECONDS = 120.0
 
 
@@ -38,7 +38,7 @@ _SETTLE_SECONDS = 120.0
 class RunSettings:
     bootstrap_server: str
     base: Path
-    """What relative paths start from."""
+    """The directory that relative paths start from."""
     trigger: str = "1 second"
     once: bool = False
 
@@ -53,9 +53,9 @@ class Query:
 def start_queries(
     spark: SparkSession, target: Target, settings: RunSettings, echo: Callable[[str], None], checked: Collection[str]
 ) -> Iterator[Query]:
-    """Start one query after the other. Raises PipelineError; what was started until then is the caller's to stop.
+    """Start one query after the other. Raises PipelineError; the caller stops the queries already started.
 
-    `checked` are the topics whose dead letters this run is to find.
+    `checked` are the topics whose dead letters this run collects.
     """
     builder = _Builder(spark, target, settings, echo)
     try:
@@ -80,7 +80,7 @@ class _Builder:
         self._echo = echo
 
     def start(self, pipeline: Pipeline) -> Iterator[Query]:
-        """A query per sink. The consumer group, whose lag every Kafka tool shows, follows the first sink."""
+        """Start one query per sink. Only the query of the first sink commits offsets to the consumer group."""
         checkpoint = checkpoint_of(pipeline, self._target.label, self._settings.base)
         group = f"{self._target.label}.{pipeline.name}"
         for number, sink in enumerate(pipeline.sinks):
@@ -89,11 +89,11 @@ class _Builder:
             try:
                 query = settled(partial(start_sink, frame, sink, output))
             except Exception as error:
-                raise _refused(pipeline, error) from error
+                raise _cannot_start(pipeline, error) from error
             yield Query(pipeline.name, sink.description, query)
 
     def start_dead_letters(self, names: Collection[str]) -> Query:
-        """One query for the whole file, so that the topics are read only once more."""
+        """Start one query for the whole file, so that it reads the topics only one more time."""
         pipelines = self._target.everything
         sources = [source for source in unique_sources(pipelines) if source.dead_letter_topics]
         schemas = {id(source): value_schema(self._spark, source) for source in unique_sources(pipelines)}
@@ -114,10 +114,10 @@ class _Builder:
         try:
             result: Any = pipeline.function(*frames)
         except Exception as error:
-            raise _refused(pipeline, error) from error
+            raise _cannot_start(pipeline, error) from error
         if not hasattr(result, "writeStream"):
             kind = type(result).__name__
-            raise PipelineError(f"Pipeline {pipeline.name} must return a DataFrame, and returned {kind}.")
+            raise PipelineError(f"Pipeline {pipeline.name} must return a DataFrame, but returned {kind}.")
         frame: DataFrame = result
         return frame
 
@@ -132,7 +132,7 @@ class _Builder:
         try:
             return rows.withWatermark(column, delay)
         except Exception as error:
-            raise _refused(pipeline, error) from error
+            raise _cannot_start(pipeline, error) from error
 
     def _records(self, topics: Any, starting: str, options: Mapping[str, str]) -> DataFrame:
         chosen = {
@@ -151,10 +151,10 @@ class _Builder:
 
 
 def settled(start: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Start a query and wait until it has its sources, each of which is a process of its own.
+    """Start a query and wait until its sources are initialized. Each source is a separate process.
 
-    Spark gives up on a process that is not there within ten seconds, which happens when a machine is busy. Then the
-    query is started anew, as it has not read anything yet.
+    Spark fails the query if a process does not start within ten seconds, which happens on a busy machine. In this case
+    the query is started again. It has not read anything yet.
     """
     deadline = time.monotonic() + _SETTLE_SECONDS
     while True:
@@ -170,5 +170,5 @@ def _counted(frame: DataFrame) -> DataFrame:
     return frame.observe(DEAD_LETTERS, F.count(F.lit(1)).alias("dead_letters"))
 
 
-def _refused(pipeline: Pipeline, error: BaseException) -> PipelineError:
+def _cannot_start(pipeline: Pipeline, error: BaseException) -> PipelineError:
     return PipelineError(f"Pipeline {pipeline.name} cannot start: {sentence(error)}.")

@@ -1,4 +1,4 @@
-"""The records of a topic as they are now, for reports and small questions: no Spark, no group."""
+"""Read the current records of a topic for reports, without Spark and without a consumer group."""
 
 import json
 from collections.abc import Iterator
@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 from ottla.pipeline.failures import PipelineError
 
 HEADER_PREFIX = "ottla.dead-letter."
-"""Headers of a dead letter: topic, partition, offset, timestamp and reason follow."""
+"""Prefix of the headers of a dead letter: topic, partition, offset, timestamp and reason."""
 
-_PATIENCE = 10.0
+_TIMEOUT_SECONDS = 10.0
 
 
 class DeadLetter(NamedTuple):
-    """A value that did not fit, where it was, and why."""
+    """A value that did not match its schema, its origin, and the reason."""
 
     origin: str
     reason: str
@@ -21,7 +21,7 @@ class DeadLetter(NamedTuple):
 
 
 def read_json(bootstrap_server: str, topic: str) -> list[dict[str, Any]]:
-    """The values of a topic from its beginning to its present end, those that are JSON objects."""
+    """The JSON objects among the values of a topic, from its beginning to its current end."""
     found = []
     for message in read_messages(bootstrap_server, topic):
         try:
@@ -47,23 +47,23 @@ def _printable(value: bytes) -> str:
 
 
 def read_messages(bootstrap_server: str, topic: str) -> Iterator[Any]:
-    """All there are when it begins. Raises PipelineError."""
+    """All records that exist at the time of the call. Raises PipelineError."""
     from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
     settings = {"bootstrap.servers": bootstrap_server, "group.id": "ottla-report", "log_level": 0}
-    # The last offsets may be those of markers, which nobody is given, so the end is told by the client.
+    # The last offsets may belong to transaction markers, which consumers never get, so wait for the client's EOF event.
     consumer = Consumer({**settings, "enable.partition.eof": True})
     try:
         ends = {}
-        for number in consumer.list_topics(topic, timeout=_PATIENCE).topics[topic].partitions:
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_PATIENCE)
+        for number in consumer.list_topics(topic, timeout=_TIMEOUT_SECONDS).topics[topic].partitions:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_TIMEOUT_SECONDS)
             if high > low:
                 ends[number] = (low, high)
         consumer.assign([TopicPartition(topic, number, low) for number, (low, _) in ends.items()])
         while ends:
-            message = consumer.poll(_PATIENCE)
+            message = consumer.poll(_TIMEOUT_SECONDS)
             if message is None:
-                raise PipelineError(f"Topic {topic} cannot be read to its end: the broker is silent.")
+                raise PipelineError(f"Topic {topic} cannot be read to its end: the broker does not answer.")
             number, problem = message.partition(), message.error()
             at_end = problem is not None and problem.code() == KafkaError._PARTITION_EOF
             if problem is not None and not at_end:

@@ -1,4 +1,4 @@
-"""A report of what is built in: its result, and how its last run went."""
+"""Build the report of a built-in target: its results and its last run."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -22,14 +22,12 @@ _SHOWN_LETTERS = 10
 
 
 def build_report(name: str, base: Path, bootstrap_server: str, given: Mapping[str, str]) -> Page:
-    """Raises PipelineError when there is no result yet."""
+    """Raises PipelineError if there is no result yet."""
     target = load_target(name, given)
     places = _places(target, base)
     if not any(parquet_files(place) or Table(place).files() for place in places):
         options = "".join(f" --set {key}={value}" for key, value in given.items())
-        raise PipelineError(
-            f"There is nothing in {places[0]} yet; run `ottla pipeline run {name}{options} --once` first."
-        )
+        raise PipelineError(f"{places[0]} has no result yet; run `ottla pipeline run {name}{options} --once` first.")
     page: Page = load_part(name, "report", given).report(base, bootstrap_server)
     page.sections += _dead_letter_sections(target, bootstrap_server)
     states = _last_run(target, base)
@@ -40,13 +38,13 @@ def build_report(name: str, base: Path, bootstrap_server: str, given: Mapping[st
 
 
 def _places(target: Target, base: Path) -> list[Path]:
-    """Where the files are that the pipelines write."""
+    """The directories in which the pipelines write files."""
     sinks = [sink for each in target.pipelines for sink in each.sinks]
     return [Path(resolve(sink.path, base)) for sink in sinks if isinstance(sink, ParquetSink | TableSink)]
 
 
 def _dead_letter_sections(target: Target, bootstrap_server: str) -> list[Section]:
-    """The last values that did not fit, with the reason; none when the broker is away, since nothing else needs it."""
+    """The last dead letters with their reasons. Empty if no broker answers: the rest of the report needs no broker."""
     topics = [topic for source in unique_sources(target.pipelines) for topic in source.dead_letter_topics]
     try:
         letters = [letter for topic in dict.fromkeys(topics) for letter in read_dead_letters(bootstrap_server, topic)]
@@ -57,8 +55,8 @@ def _dead_letter_sections(target: Target, bootstrap_server: str) -> list[Section
     reasons = Counter(letter.reason for letter in letters)
     section = Section(
         "Dead letters",
-        f"{len(letters):,} values did not fit their schema and are kept in topics of their own.",
-        [bar_chart("Why values did not fit", [(why, float(count)) for why, count in reasons.most_common(8)])],
+        f"{len(letters):,} values did not match their schema and are in the dead letter topics.",
+        [bar_chart("Reasons of dead letters", [(why, float(count)) for why, count in reasons.most_common(8)])],
         ["from", "why", "value"],
         [(each.origin, each.reason, each.value[:80]) for each in letters[-_SHOWN_LETTERS:]],
     )
@@ -72,7 +70,7 @@ def _last_run(target: Target, base: Path) -> list[QueryState]:
 
 
 def run_section(states: list[QueryState]) -> Section:
-    """Rows per second, batch time and lag over the last batches, and the sums."""
+    """Rows per second, batch time and lag of the last batches, and totals."""
     started = min((_seconds(batch.at) for state in states for batch in state.recent), default=0.0)
 
     def lines(pick: str) -> dict[str, list[tuple[float, float]]]:
@@ -101,7 +99,7 @@ def run_section(states: list[QueryState]) -> Section:
         for state in states
     ]
     header = ["pipeline", "to", "rows read", "batches", "state", "dead letters"]
-    return Section("The last run", "Each pipeline is a query of its own in Spark.", charts, header, list(rows))
+    return Section("The last run", "Each pipeline is a separate query in Spark.", charts, header, list(rows))
 
 
 def _filled(lines: dict[str, list[tuple[float, float]]]) -> dict[str, list[tuple[float, float]]]:

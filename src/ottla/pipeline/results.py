@@ -1,4 +1,4 @@
-"""What pipelines have written, read without Spark, for reports."""
+"""Read the output of pipelines for reports, without Spark."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -13,7 +13,7 @@ Row = dict[str, Any]
 
 
 def parquet_rows(directory: Path) -> list[Row]:
-    """All rows under a directory of `to_parquet`, partition columns included."""
+    """All rows in a directory of `to_parquet`, partition columns included."""
     files = parquet_files(directory)
     if not files:
         return []
@@ -29,14 +29,14 @@ def parquet_files(directory: Path) -> list[str]:
 
 
 def table_rows(directory: Path) -> list[Row]:
-    """All rows of a directory of `to_table`."""
+    """All rows in a directory of `to_table`."""
     files = Table(directory).files()
     rows: list[Row] = ds.dataset(files, format="parquet").to_table().to_pylist() if files else []
     return rows
 
 
 def series(rows: Iterable[Row], time: str, value: Callable[[Row], float]) -> list[tuple[float, float]]:
-    """Points of a line, in the order of time."""
+    """The points of a line, ordered by time."""
     return sorted((seconds(row[time]), float(value(row))) for row in rows)
 
 

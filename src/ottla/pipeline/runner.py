@@ -1,4 +1,4 @@
-"""A run: check what can be checked, start Spark, watch the queries, and stop cleanly."""
+"""A run: check the preconditions, start Spark, watch the queries, and stop cleanly."""
 
 import contextlib
 import os
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.25
 _STATUS_SECONDS = 2.0
-_PATIENCE = 30.0
-"""How long a stop waits for the batch at hand."""
+_STOP_SECONDS = 30.0
+"""How long a stop waits for the current batches."""
 
 
 class Observer(Protocol):
-    """Who shows a run to a person."""
+    """Shows a run to the user."""
 
     def waiting(self, for_what: str) -> AbstractContextManager[None]: ...
 
@@ -68,18 +68,18 @@ class Run:
     session: SessionSettings
     observer: Observer
     limit: float | None = None
-    """Seconds after which the run stops by itself."""
+    """The run stops after this many seconds."""
     warm_up: bool = False
-    """Whether these seconds begin only when every query has worked: first batches are slow, on small machines very."""
+    """Whether `limit` counts from the first batch of every query, because first batches are slow on small machines."""
     stopping: threading.Event = field(default_factory=threading.Event)
-    _impatient: threading.Event = field(default_factory=threading.Event)
+    _stop_now: threading.Event = field(default_factory=threading.Event)
     _watched: list[_Watched] = field(default_factory=list)
     _status_at: float = 0.0
 
     def execute(self, spark: "SparkSession | None" = None) -> list[QueryState]:
-        """Until the work is done, somebody stops it, or something fails, which raises PipelineError.
+        """Run until all queries finish or the user stops the run. Raises PipelineError if a query fails.
 
-        Without a session of the caller's one is started, and ended at the end.
+        Without the caller's session, this method starts one and stops it at the end.
         """
         with ExitStack() as stack:
             if spark is None:
@@ -109,20 +109,20 @@ class Run:
             self._checkpoint(pipeline).declare(pipeline)
 
     def _prepare(self, stack: ExitStack) -> list[str]:
-        """Everything that can go wrong before Spark starts. Returns the topics whose dead letters are ours to find."""
+        """Make all checks that need no Spark. Returns the topics whose dead letters this run collects."""
         cluster = Cluster(self.settings.bootstrap_server)
         cluster.require_topics(topic for pipeline in self.target.pipelines for topic in pipeline.topics)
         for pipeline in self.target.pipelines:
             checkpoint = self._checkpoint(pipeline)
             if not self._claim(checkpoint.lock(), stack):
                 status = checkpoint.status() or {}
-                raise PipelineError(f"Pipeline {pipeline.name} is running already, as process {status.get('pid')}.")
-            verb = "goes on from" if checkpoint.check(pipeline) else "begins, with checkpoint"
+                raise PipelineError(f"Pipeline {pipeline.name} is already running, as process {status.get('pid')}.")
+            verb = "continues from checkpoint" if checkpoint.check(pipeline) else "starts with new checkpoint"
             self.observer.say(f"Pipeline {pipeline.name} {verb} {checkpoint.location}")
         created = cluster.create_topics(_written_topics(self.target))
         if created:
             self.observer.say(f"Created topics {', '.join(created)}")
-        # Other pipelines of the file may read topics that nobody has created yet.
+        # Other pipelines of the file may read topics that do not exist yet.
         checked = cluster.existing_topics(topics_with_dead_letters(self.target))
         mine = checked and self._claim(dead_letter_checkpoint(self.target.label, self.settings.base).lock(), stack)
         return checked if mine else []
@@ -131,7 +131,7 @@ class Run:
         return checkpoint_of(pipeline, self.target.label, self.settings.base)
 
     def _remember(self, error: PipelineError) -> None:
-        """For those who ask later what went wrong."""
+        """Store the failure for `ottla pipeline status`."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         outcome = {"state": "failed", "reason": str(error), "pid": os.getpid(), "at": now}
         for pipeline in self.target.pipelines:
@@ -152,7 +152,7 @@ class Run:
         return _Watched(query, QueryState(query.pipeline, query.sink), checkpoint)
 
     def _follow(self) -> None:
-        """Watch until the end, then leave a status for those who ask later."""
+        """Watch the queries until the end, then write the final status."""
         started = time.monotonic()
         outcome = {"state": "failed"}
         try:
@@ -173,7 +173,7 @@ class Run:
             self._write_status(outcome)
 
     def _look(self, status: Mapping[str, Any]) -> None:
-        """Take in new progress, show it, and notice a query that has failed."""
+        """Read new progress, show it, and raise PipelineError if a query has failed."""
         fresh = [watched.state for watched in self._watched if _take_in(watched)]
         self.observer.show([watched.state for watched in self._watched], fresh)
         if time.monotonic() - self._status_at > _STATUS_SECONDS:
@@ -194,11 +194,11 @@ class Run:
             group[0].checkpoint.write_status({**status, "pid": os.getpid(), "at": now, "queries": queries})
 
     def _stop_gently(self) -> None:
-        """Let the batches at hand end, so that nothing has to be done twice; a second Ctrl-C does not wait."""
-        deadline = time.monotonic() + _PATIENCE
+        """Let the current batches finish, so that they need no replay. A second Ctrl-C does not wait."""
+        deadline = time.monotonic() + _STOP_SECONDS
         waiting = {id(watched): watched.seen for watched in self._watched}
         remaining = list(self._watched)
-        while remaining and time.monotonic() < deadline and not self._impatient.wait(0.05):
+        while remaining and time.monotonic() < deadline and not self._stop_now.wait(0.05):
             for watched in list(remaining):
                 query = watched.query.spark
                 _take_in(watched)
@@ -214,7 +214,7 @@ class Run:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Spark's own handler would cancel the batch at hand."""
+        """Replace Spark's signal handler, which would cancel the current batch."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -227,7 +227,7 @@ class Run:
 
     def _interrupted(self, _number: int, _frame: FrameType | None) -> None:
         if self.stopping.is_set():
-            self._impatient.set()
+            self._stop_now.set()
         self.stopping.set()
 
 
@@ -236,7 +236,7 @@ def spark_log(target: Target, base: Path) -> Path:
 
 
 def _take_in(watched: _Watched) -> bool:
-    """Read the batches that are new. Tells whether there are some; that there are none is asked often, so quickly."""
+    """Read new batches and return whether there are any. The common case, no new batch, must be cheap."""
     last = watched.query.spark.lastProgress
     if last is None or (last.batchId, last.timestamp) == watched.seen:
         return False

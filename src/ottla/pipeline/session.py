@@ -1,4 +1,4 @@
-"""Spark inside this process: found, started quietly and set up for streams of small batches."""
+"""Find and start Spark, with settings for streams of small batches."""
 
 import importlib.util
 import logging
@@ -32,39 +32,39 @@ _STREAMS = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.metricsEnabled": "false",
-    # Those of a second or two: each is fetched on its own.
+    # Enough for a second or two. Reading each update costs a call to the JVM.
     "spark.sql.streaming.numRecentProgressUpdates": "8",
 }
 _ONE_MACHINE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # A tenth of a second less per batch than the default, which goes through more layers to reach the same disk.
+    # Saves 0.1 s per batch compared to the default, which uses more layers to reach the same disk.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
 
 SHORT_RUN = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -Xss4m"}
-"""For runs of a minute or two, which end before the work of Java's second compiler pays off."""
+"""For runs of a minute or two, which are too short to benefit from Java's second compiler."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
     app_name: str
     log: Path
-    """Where Spark and its workers write what they have to say."""
+    """The file for the output of Spark and its workers."""
     master: str = DEFAULT_MASTER
     conf: Mapping[str, str] = field(default_factory=dict)
-    """Settings of Spark that the person gave; they win."""
+    """Spark settings of the user. They take precedence."""
 
 
 def require_spark(environment: MutableMapping[str, str], cache: Path | None = None) -> None:
-    """Raise PipelineError unless Spark can start here, and prepare the environment that it starts from."""
+    """Raise PipelineError unless Spark can start, and set JAVA_HOME and the Python interpreter in the environment."""
     require_packages()
     home = java_home(environment, cache or cache_directory(environment))
     if home is not None:
         environment["JAVA_HOME"] = str(home)
-    # Workers must run the interpreter that has Ottla, not the first on the PATH.
+    # Workers must run the interpreter that has Ottla installed, not the first one on the PATH.
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
     environment.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
@@ -78,13 +78,13 @@ def require_packages() -> None:
 def start_session(settings: SessionSettings) -> "SparkSession":
     """Raises PipelineError. Takes some seconds.
 
-    Spark's processes get a session of their own: Ctrl-C at a terminal is for us, who end them when their work is done.
+    Spark's processes get their own session, so that Ctrl-C reaches only this process, which stops them in order.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    # What Spark raises is told in a sentence, and not a second time by its loggers.
+    # PipelineError reports Spark's exceptions; without this, Spark's loggers would print them too.
     logging.disable(logging.ERROR)
     conf = SparkConf().setAppName(settings.app_name).setMaster(settings.master)
     conf.setAll(list(session_conf(settings).items()))
@@ -94,41 +94,41 @@ def start_session(settings: SessionSettings) -> "SparkSession":
             apart = {"start_new_session": True, "stdout": log, "stderr": subprocess.STDOUT}
             gateway = launch_gateway(conf, apart)  # type: ignore[no-untyped-call]
         return SparkSession(SparkContext(conf=conf, gateway=gateway))
-    except Exception as error:  # Py4J wraps whatever the JVM throws.
-        raise PipelineError(_refusal(settings, error)) from error
+    except Exception as error:  # Py4J wraps exceptions of the JVM.
+        raise PipelineError(_start_failure(settings, error)) from error
 
 
 def session_conf(settings: SessionSettings) -> dict[str, str]:
     conf = {**_QUIET, **_STREAMS}
     if is_local(settings.master):
         conf |= _ONE_MACHINE
-        # Spark's default of 200 is for clusters: each costs a task, and a state store, in every batch.
+        # Spark's default of 200 is for clusters. Each partition costs a task and a state store in every batch.
         conf["spark.sql.shuffle.partitions"] = str(local_cores(settings.master))
     return {**conf, **settings.conf}
 
 
 def is_local(master: str) -> bool:
-    """Whether everything runs in this machine's one Java process."""
+    """Whether driver and executors run in one Java process on this machine."""
     return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
 def local_cores(master: str) -> int:
-    """How many tasks run at once with a master such as local, local[4], local[*] or local[2,3]."""
+    """The number of concurrent tasks for a master such as local, local[4], local[*] or local[2,3]."""
     inside = master.partition("[")[2].rstrip("]").partition(",")[0].strip()
     if inside.isdecimal():
         return max(1, int(inside))
     return (os.cpu_count() or 1) if inside == "*" else 1
 
 
-def _refusal(settings: SessionSettings, error: Exception) -> str:
+def _start_failure(settings: SessionSettings, error: Exception) -> str:
     reason = sentence(error)
     if "JAVA_GATEWAY_EXITED" in str(error) or "Java gateway process exited" in str(error):
         reason = first_complaint(settings.log) or "its Java process ended"
-    return f"Spark did not start with master {settings.master}: {reason}; {settings.log} says more."
+    return f"Spark did not start with master {settings.master}: {reason}; see {settings.log}."
 
 
 def first_complaint(log: Path) -> str | None:
-    """What a Java process that ended at once wrote: the first line that says so, or the next, which says why."""
+    """The error message in the log of a Java process that ended at once."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         if line.startswith("Error occurred during initialization"):
@@ -139,6 +139,6 @@ def first_complaint(log: Path) -> str | None:
 
 
 def cache_directory(environment: Mapping[str, str]) -> Path:
-    """Where things are kept that can be made anew."""
+    """The directory for files that can be created again."""
     base = environment.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "ottla"

@@ -1,4 +1,4 @@
-"""Where the rows of a pipeline go."""
+"""The sinks of a pipeline."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ Delivery = Literal["at-least-once", "exactly-once"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
-    """What all sinks have: which rows of an aggregate leave it. `append`: those that will not change any more."""
+    """Base of all sinks. `mode` selects which rows of an aggregate are written. `append`: only final rows."""
 
     mode: Mode = "append"
 
     @property
     def name(self) -> str:
-        """Tells the sinks of a pipeline apart, in its checkpoints and to people."""
+        """Identifies the sink within its pipeline, in checkpoints and messages."""
         raise TypeError(f"{type(self).__name__} is not a sink")
 
     @property
@@ -108,19 +108,19 @@ def to_topic(
     delivery: Delivery = "at-least-once",
     options: Mapping[str, str] | None = None,
 ) -> Sink:
-    """Records of a topic. Rows become JSON objects, unless they have a column `value` of their own."""
+    """Write records to a topic. Rows become JSON objects, unless they have a column `value`."""
     if delivery == "exactly-once" and mode != "append":
-        raise ValueError(f"mode={mode!r} writes at least once; exactly-once needs the mode append")
+        raise ValueError(f"mode={mode!r} writes at least once; exactly-once requires mode='append'")
     return TopicSink(topic=topic, key=key, mode=mode, delivery=delivery, options=dict(options or {}))
 
 
 def to_parquet(
     path: str, *, date: str | None = None, partition_by: Sequence[str] = (), compact_after: int | None = None
 ) -> Sink:
-    """Parquet files, in a directory per day of the timestamp column `date`, and per value of other columns.
+    """Write parquet files, in a directory per day of the timestamp column `date` and per value of other columns.
 
-    Every micro-batch writes files of its own, exactly once. `compact_after` makes one file of those in a directory as
-    soon as there are so many.
+    Every micro-batch writes its own files, exactly once. With `compact_after`, the files of a directory are merged as
+    soon as there are that many.
     """
     if compact_after is not None and compact_after < 2:
         raise ValueError("compact_after must be 2 or more")
@@ -128,13 +128,13 @@ def to_parquet(
 
 
 def to_table(path: str, *, key: str | Sequence[str], order: str, deleted: str | None = None, buckets: int = 8) -> Sink:
-    """The last row of each key, by the column `order`, without rows for which the SQL expression `deleted` holds."""
+    """Keep the last row of each key, by the column `order`, except rows for which the SQL condition `deleted` holds."""
     keys = (key,) if isinstance(key, str) else tuple(key)
     return TableSink(path=path, key=keys, order=order, deleted=deleted, buckets=buckets)
 
 
 def to_console(*, rows: int = 20, mode: Mode = "append") -> Sink:
-    """A few rows of every batch on the terminal."""
+    """Print a few rows of every batch to the terminal."""
     return ConsoleSink(rows=rows, mode=mode)
 
 
@@ -145,5 +145,5 @@ def to_format(
     partition_by: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
 ) -> Sink:
-    """Anything that Spark can write a stream to, by the name and with the options that it has there."""
+    """Write to any streaming format of Spark, with that format's options."""
     return FormatSink(format=format, mode=mode, partition_by=tuple(partition_by), options=dict(options or {}))

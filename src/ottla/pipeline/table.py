@@ -1,11 +1,12 @@
-"""A table of the last row per key, kept in parquet.
+"""A table with the last row of each key, stored in parquet.
 
     <table>/
-        versions/00000012.json      which file holds each bucket after micro-batch 12
+        versions/00000012.json      the file of each bucket after micro-batch 12
         data/00000012/bucket=3/     the buckets that this batch has rewritten
 
-Keys are spread over buckets by their hash, and a batch rewrites only the buckets it touches. A version is there when
-its file is: readers see a batch whole or not at all, and a batch that is replayed starts from the version before it.
+The hash of a key selects its bucket, and a batch rewrites only the buckets of its keys. A version exists as soon as its
+JSON file exists. So readers see a batch completely or not at all, and a replayed batch starts from the version before
+it.
 """
 
 import json
@@ -23,7 +24,7 @@ from ottla.pipeline.sinks import TableSink
 
 _BUCKET = "bucket"
 _KEPT_VERSIONS = 3
-"""Older ones are deleted with the files only they use; a reader has that many batches of time."""
+"""Older versions are deleted, with files that only they use. A reader has this many batches of time to finish."""
 
 
 class Table:
@@ -31,7 +32,7 @@ class Table:
         self._path = path
 
     def merge(self, rows: DataFrame, number: int, sink: TableSink) -> None:
-        """Bring the table from the version before a micro-batch to the one after it."""
+        """Apply a micro-batch to the version before it and publish the next version."""
         _check(rows, sink)
         refuse_foreign(self._path, number, (int(each.stem) for each in self._versions()))
         base = self._files(before=number)
@@ -45,14 +46,14 @@ class Table:
         self._clean()
 
     def read(self, spark: SparkSession) -> DataFrame:
-        """The table after the last finished batch. Raises PipelineError before there is one."""
+        """The table after the last finished batch. Raises PipelineError if there is none."""
         files = self.files()
         if not files:
-            raise PipelineError(f"{self._path} is no table, or nothing was written to it yet.")
+            raise PipelineError(f"{self._path} is not a table, or nothing was written to it yet.")
         return spark.read.parquet(*files).drop(_BUCKET)
 
     def files(self) -> list[str]:
-        """The parquet files of the table as it is now."""
+        """The parquet files of the current version."""
         return [str(self._path / each) for each in self._files().values()]
 
     def _rewrite(self, rows: Any, touched: Sequence[int], base: dict[str, str], number: int, sink: TableSink) -> None:
@@ -68,7 +69,7 @@ class Table:
             result = result.where(~F.coalesce(F.expr(sink.deleted), F.lit(False)))
         write_plain_timestamps(rows.sparkSession)
         target = self._path / "data" / f"{number:08d}"
-        # The bucket stays a column too: it must be there when the files of one bucket are read without its directory.
+        # Keep the bucket as a column: single files are read without the directory that names it.
         spread = result.withColumn("_directory", F.col(_BUCKET)).repartition(_BUCKET)
         spread.write.mode("overwrite").partitionBy("_directory").parquet(str(target))
         files = {key: value for key, value in base.items() if int(key) not in touched}
@@ -85,7 +86,7 @@ class Table:
         draft.replace(versions / f"{number:08d}.json")
 
     def _files(self, before: int | None = None) -> dict[str, str]:
-        """Which file holds each bucket."""
+        """The file of each bucket."""
         fitting = [each for each in self._versions() if before is None or int(each.stem) < before]
         document: dict[str, str] = json.loads(fitting[-1].read_text()) if fitting else {}
         return document
@@ -109,4 +110,4 @@ class Table:
 def _check(rows: DataFrame, sink: TableSink) -> None:
     for column in (*sink.key, sink.order):
         if column not in rows.columns:
-            raise PipelineError(f"to_table needs the column {column}; there are {', '.join(rows.columns)}")
+            raise PipelineError(f"to_table needs the column {column}; the columns are {', '.join(rows.columns)}")

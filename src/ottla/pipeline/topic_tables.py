@@ -1,7 +1,7 @@
-"""Topics as tables of SQL.
+"""Topics as SQL tables.
 
-A table has the columns of a record, key and value as text, and the fields of values that are JSON objects as columns of
-their own, as far as their names are not taken. Their types are learned from a sample.
+A table has the columns of a record, with key and value as text. If values are JSON objects, their fields are columns
+too, unless a column of that name exists. The types of the fields are inferred from a sample.
 """
 
 import re
@@ -23,7 +23,7 @@ from pyspark_ottla.source import OttlaDataSource, OttlaReader
 
 FORMAT = "ottla-table"
 PUSHDOWN = {"spark.sql.python.filterPushdown.enabled": "true"}
-"""What the session needs, so that conditions reach the source."""
+"""Session settings that let conditions reach the source."""
 
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 _SAMPLE_ROWS = 1000
@@ -31,7 +31,7 @@ _WORD = re.compile(r"`([^`]+)`|([A-Za-z_][A-Za-z0-9_]*)")
 
 
 class TopicTable(OttlaDataSource):
-    """The source `ottla`, for tables whose conditions on the timestamp say where to begin reading."""
+    """The source `ottla`, with conditions on the timestamp pushed down to the start offset."""
 
     @classmethod
     def name(cls) -> str:
@@ -43,8 +43,8 @@ class TopicTable(OttlaDataSource):
 
 class TopicTableReader(OttlaReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Records from the first that is not older on. Times need not rise along a log, so an end cannot be told, and
-        Spark still looks at every row."""
+        """Start at the first record that is not older than the condition's time. Timestamps need not ascend in a log,
+        so an end offset cannot be derived, and Spark still checks every row."""
         begins = [moment for each in filters if (moment := _not_before(each)) is not None]
         if begins:
             milliseconds = int(max(begins).timestamp() * 1000)
@@ -54,7 +54,7 @@ class TopicTableReader(OttlaReader):
 
 
 def _not_before(condition: Filter) -> datetime | None:
-    """The time of a condition such as timestamp >= ..., whose column is not inside of another."""
+    """The time in a condition such as timestamp >= ... on the top-level column."""
     if not isinstance(condition, GreaterThan | GreaterThanOrEqual) or tuple(condition.attribute) != ("timestamp",):
         return None
     value = condition.value
@@ -64,14 +64,14 @@ def _not_before(condition: Filter) -> datetime | None:
 
 
 def named_topics(query: str, topics: Iterable[str]) -> list[str]:
-    """Those topics whose names are words of the query; a name with dots or dashes is written in backquotes."""
+    """The topics whose names occur in the query. Names with dots or dashes must be in backquotes."""
     words = {quoted or plain for quoted, plain in _WORD.findall(query)}
     lower = {word.lower() for word in words}
     return [topic for topic in topics if topic in words or topic.lower() in lower]
 
 
 def run_query(spark: SparkSession, query: str, topics: Iterable[str], bootstrap_server: str) -> DataFrame:
-    """Raises PipelineError for SQL that is none, and for names that are no topics."""
+    """Raises PipelineError for invalid SQL and for tables that are not topics."""
     spark.dataSource.register(TopicTable)
     known = list(topics)
     for topic in named_topics(query, known):
@@ -95,7 +95,7 @@ def topic_table(spark: SparkSession, topic: str, bootstrap_server: str) -> DataF
 
 
 def _learn(spark: SparkSession, table: DataFrame) -> StructType | None:
-    """The fields of the first values, when these are JSON objects; those whose names are taken are left out."""
+    """Infer the fields of the first values, if they are JSON objects. Names of record columns are left out."""
     sample = table.select(F.try_parse_json("value").alias("json")).where("json is not null").limit(_SAMPLE_ROWS)
     [row] = sample.agg(F.schema_of_variant_agg("json")).collect()
     kind = str(row[0])
@@ -108,7 +108,7 @@ def _learn(spark: SparkSession, table: DataFrame) -> StructType | None:
 
 
 def _ddl(kind: str) -> str:
-    """From how Spark describes JSON to how it describes columns; numbers with a fraction become double."""
+    """Convert Spark's type of a JSON value to a column type. Numbers with a fraction become double."""
     plain = re.sub(r"\bOBJECT<", "STRUCT<", kind)
     return re.sub(r"\bVOID\b", "STRING", re.sub(r"\bDECIMAL\(\d+,\s*\d+\)", "DOUBLE", plain))
 
@@ -117,19 +117,19 @@ def _complaint(error: PySparkException, topics: list[str]) -> str:
     missing = re.search(r"The table or view `(.+?)` cannot be found", str(error))
     if missing:
         name = missing[1].replace("`.`", ".")
-        return f"There is no topic {name}; there are {', '.join(topics) or 'none at all'}."
-    return f"The question cannot be answered: {sentence(error)}."
+        return f"There is no topic {name}; the topics are: {', '.join(topics) or 'none'}."
+    return f"The query cannot be answered: {sentence(error)}."
 
 
 def answer_rows(frame: DataFrame, limit: int, json: bool) -> tuple[list[str], list[list[str | int | None]], bool]:
-    """Column names, rows as text, or as one JSON object each, and whether there are more. Raises PipelineError."""
+    """Column names, rows as text or as one JSON object each, and whether there are more rows. Raises PipelineError."""
     try:
         if json:
             lines = frame.limit(limit + 1).select(F.to_json(F.struct("*"))).collect()
             return [], [[str(line[0])] for line in lines[:limit]], len(lines) > limit
         rows = [[_cell(value) for value in row] for row in frame.limit(limit + 1).collect()]
     except PySparkException as error:
-        raise PipelineError(f"The question cannot be answered: {sentence(error)}.") from error
+        raise PipelineError(f"The query cannot be answered: {sentence(error)}.") from error
     return frame.columns, rows[:limit], len(rows) > limit
 
 

@@ -1,4 +1,4 @@
-"""Traffic for the pipelines that are built in: events in the order of their own time, sent as fast as told."""
+"""Traffic for the built-in pipelines: events ordered by event time, sent at a given rate."""
 
 import json
 import random
@@ -16,7 +16,7 @@ _GARBAGE = (b"not json at all", b'{"at": "yesterday"', b"[1, 2, 3]", b'{"at": "n
 
 
 class Event(NamedTuple):
-    """A record before it is one."""
+    """The data of a record to send."""
 
     topic: str
     key: str
@@ -28,10 +28,10 @@ class Event(NamedTuple):
 class Pace:
     records: int | None = None
     rate: float | None = None
-    """Records per second; without it, as fast as possible."""
+    """Records per second. None: as fast as possible."""
     seconds: float | None = None
     garbage: float = 0.0
-    """The share of values that are no JSON of ours, so that dead letters can be seen at work."""
+    """The share of values that are invalid, to demonstrate dead letters."""
 
 
 def encode(event: Event) -> bytes | None:
@@ -43,7 +43,7 @@ def timestamp(moment: datetime) -> str:
 
 
 def send(events: Iterator[Event], topics: dict[str, int], bootstrap_server: str, pace: Pace) -> int:
-    """Create the topics, with so many partitions, and write events. Returns how many. Raises PipelineError."""
+    """Create the topics with the given partition counts and send events. Returns the count. Raises PipelineError."""
     from confluent_kafka import KafkaException, Producer
 
     Cluster(bootstrap_server).create_topics(topics, partitions=topics)
@@ -68,15 +68,17 @@ def send(events: Iterator[Event], topics: dict[str, int], bootstrap_server: str,
             except BufferError:
                 producer.poll(0.1)
             except KafkaException as error:
-                raise PipelineError(f"Topic {event.topic} takes no records: {error.args[0].str()}.") from error
+                raise PipelineError(f"Topic {event.topic} rejects records: {error.args[0].str()}.") from error
         producer.poll(0)
     if producer.flush(30) or failures:
-        raise PipelineError(f"Not all records were delivered: {failures[0] if failures else 'the broker is silent'}.")
+        raise PipelineError(
+            f"Not all records were delivered: {failures[0] if failures else 'the broker does not answer'}."
+        )
     return count
 
 
 def paced(events: Iterator[Event], pace: Pace) -> Iterator[Event]:
-    """Events when they are due, ten times a second at least, until the pace says that it is enough."""
+    """Yield each event when it is due, with at most 0.1 s delay, until the limits of `pace` are reached."""
     step = 100 if pace.rate is None else max(1, min(100, int(pace.rate / 10)))
     started = time.monotonic()
     for count, event in enumerate(islice(events, pace.records)):

@@ -1,4 +1,4 @@
-"""A run as a person sees it: a table that lives on a terminal, plain lines everywhere else."""
+"""The display of a run: a live table on a terminal, plain lines elsewhere."""
 
 import contextlib
 import sys
@@ -19,11 +19,11 @@ _NUMBERS = _HEADER[2:-1]
 _TO = 1
 _SHORTEST = 12
 _GAP = 3
-"""What the table puts between two columns."""
+"""Width of the space between two columns of the table."""
 
 
 class PlainView:
-    """A line per batch that had rows, on standard output."""
+    """Prints a line per batch that has rows to standard output."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stdout
@@ -47,7 +47,7 @@ class PlainView:
 
 
 class LiveView:
-    """A spinner while Spark starts, then a row per query that is drawn anew in place."""
+    """Shows a spinner while Spark starts, then a table with a row per query, redrawn in place."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -84,7 +84,7 @@ class LiveView:
         table = Table(
             box=box.SIMPLE_HEAD,
             pad_edge=False,
-            caption=f"{elapsed // 60}:{elapsed % 60:02d}  Ctrl-C stops after the batch at hand",
+            caption=f"{elapsed // 60}:{elapsed % 60:02d}  Ctrl-C stops after the current batch",
             caption_justify="left",
         )
         header, *rows = fitted([_HEADER, *map(live_cells, states)], self._console.width)
@@ -113,7 +113,7 @@ def live_cells(state: QueryState) -> list[str]:
 
 
 def fitted(lines: list[list[str]], width: int) -> list[list[str]]:
-    """Lines of cells for a terminal of so many characters: the bars go first, then where rows go to is cut short."""
+    """Fit the cells into `width` characters: first remove the column of bars, then shorten the sink's description."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     used = sum(widths) + _GAP * len(widths) - 1
     if used - widths[_TO] + _SHORTEST > width:
@@ -127,7 +127,7 @@ def fitted(lines: list[list[str]], width: int) -> list[list[str]]:
 
 
 def batch_line(state: QueryState) -> str:
-    """One batch, for logs and pipes."""
+    """One line per batch, for logs and pipes."""
     last = state.last
     if last is None:
         return f"{state.pipeline}: no batch yet"

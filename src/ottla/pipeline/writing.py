@@ -1,4 +1,4 @@
-"""How the rows of a query get to its sink."""
+"""Write the rows of a query to its sink."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from ottla.pipeline.sinks import ConsoleSink, FormatSink, ParquetSink, Sink, Tab
 from ottla.pipeline.table import Table
 
 _RECORD_COLUMNS = ("topic", "partition", "timestamp", "headers")
-"""Columns that say where in a topic a row goes, where it has a value of its own."""
+"""Columns that set the corresponding field of the record, if the row has a column `value`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a query needs besides its rows."""
+    """The settings of a query apart from its rows."""
 
     name: str
     checkpoint: str
@@ -37,7 +37,7 @@ class Output:
 
 
 def start_sink(frame: DataFrame, sink: Sink, output: Output) -> StreamingQuery:
-    """Whatever Spark does not accept is raised as Spark does."""
+    """Start the query of a sink. Exceptions of Spark pass through."""
     match sink:
         case TopicSink():
             writer = _to_topic(frame, sink, output)
@@ -56,10 +56,10 @@ def start_sink(frame: DataFrame, sink: Sink, output: Output) -> StreamingQuery:
 
 
 def topic_rows(frame: DataFrame, key: str | None) -> DataFrame:
-    """Rows as records: JSON objects, unless there is a column `value` that is text or bytes."""
+    """Convert rows to records: JSON objects, unless the column `value` exists and is text or bytes."""
     types = {field.name: field.dataType for field in frame.schema.fields}
     if key is not None and key not in types:
-        raise PipelineError(f"the key {key} is not a column; there are {', '.join(types)}")
+        raise PipelineError(f"the key {key} is not a column; the columns are {', '.join(types)}")
     chosen = [F.col(key).cast("string").alias("key")] if key else []
     if isinstance(types.get("value"), StringType | BinaryType):
         if key is None and "key" in types:
@@ -79,7 +79,7 @@ def _to_topic(frame: DataFrame, sink: TopicSink, output: Output) -> Any:
     records = topic_rows(frame, sink.key)
     if sink.mode == "append":
         return records.writeStream.format("ottla").options(**options)
-    # Spark lets a sink written in Python only append, so what changes goes there batch by batch.
+    # In Spark, a Python sink supports only append, so other modes write batch by batch.
     return records.writeStream.foreachBatch(
         lambda rows, _: rows.write.format("ottla").options(**options).mode("append").save()
     )
@@ -111,9 +111,9 @@ def _to_format(frame: DataFrame, sink: FormatSink, output: Output) -> Any:
 
 
 def _local(path: str, base: Path, sink: str) -> Path:
-    """Files are renamed into place, which only a file system can do."""
+    """The local path of a sink. These sinks rename files, which only a file system supports."""
     place = resolve(path, base).removeprefix("file://")
     if "://" in place:
         advice = 'use to_format("parquet", options={"path": ...})'
-        raise PipelineError(f"{sink} writes to a file system, mounted on all machines, not to {path}; {advice}")
+        raise PipelineError(f"{sink} writes to a file system that all machines mount, not to {path}; {advice}")
     return Path(place)

@@ -1,4 +1,4 @@
-"""From records to the bytes of one batch."""
+"""Builds the bytes of one batch from records."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -45,7 +45,7 @@ def build_batch(
     control: bool = False,
     log_append_time: int | None = None,
 ) -> bytearray:
-    """One batch with offsets `base_offset` and up. With `log_append_time`, that is the time of every record."""
+    """One batch with offsets from `base_offset` on. `log_append_time`, if given, is the timestamp of every record."""
     records = list(records)
     if not records:
         raise ValueError("a batch needs at least one record")

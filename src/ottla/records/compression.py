@@ -1,4 +1,4 @@
-"""The four codecs of a batch's records. Output is bounded: a few bytes can claim to expand to gigabytes."""
+"""The four codecs of a batch's records. The output is limited, because a few bytes can expand to gigabytes."""
 
 import mmap
 from collections.abc import Callable
@@ -10,10 +10,10 @@ from ottla.records.format import Buffer, Codec
 from ottla.records.invalid import InvalidBatch
 
 DEFAULT_LIMIT = 128 * 1024 * 1024
-"""Bytes that the records of one batch may have when they are decompressed. In Kafka, the heap is the only limit."""
+"""The most bytes that the decompressed records of one batch may have. In Kafka, the heap is the only limit."""
 
 MAX_EXPANSION = {Codec.NONE: 1, Codec.GZIP: 1032, Codec.SNAPPY: 22, Codec.LZ4: 256, Codec.ZSTD: 32 * 1024}
-"""Bytes that one compressed byte can become at most. No encoder can do better, because the formats limit a match:
+"""The most bytes that one compressed byte can expand to. No encoder can exceed it, because the formats limit a match:
 gzip 258 bytes in 2 bits, snappy 64 bytes in 3 bytes, lz4 255 bytes in 1 byte, zstd a block of 128 KB in 4 bytes."""
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -29,13 +29,13 @@ DEFAULT_LEVELS = {Codec.GZIP: 6, Codec.LZ4: 9, Codec.ZSTD: 3}
 
 _FIRST_GUESS = 64 * 1024
 _SMALL = 1 << 20
-"""Up to here it costs little to zero and copy memory. Both keep all threads of the process waiting."""
+"""Up to this size, zeroing and copying memory is cheap. Both hold Python's global lock, so all threads wait."""
 
 _OUTPUT_FULL = "failed to write whole buffer"
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
-    """The data as a batch with that codec holds it; `level` is for gzip, lz4 and zstd, None for the default."""
+    """The compressed data. `level` is for gzip, lz4 and zstd; None is the default."""
     if codec is Codec.NONE:
         return bytes(data)
     if codec is Codec.SNAPPY:
@@ -58,9 +58,9 @@ def _checked_level(codec: Codec, level: int | None) -> int:
 
 
 def _compress_lz4(data: Buffer, level: int) -> bytes:
-    """Blocks must be independent: Kafka's Java reader refuses linked ones.
+    """Blocks must be independent: Kafka's Java reader rejects linked blocks.
 
-    Kafka's default level, 9, means the fast compressor there, and every other level the high compression one.
+    In Kafka, the default level 9 selects the fast compressor, and every other level the high compression one.
     """
     fast = level == DEFAULT_LEVELS[Codec.LZ4]
     compressor = cramjam.lz4.Compressor(level=1 if fast else level, content_checksum=False, block_linked=False)
@@ -81,12 +81,12 @@ def _compress_xerial(data: Buffer) -> bytes:
 
 
 def decompress(codec: Codec, data: Buffer, limit: int = DEFAULT_LIMIT) -> bytes:
-    """The data as it was before compression; InvalidBatch when it is damaged or has more than `limit` bytes."""
+    """The decompressed data. Raises InvalidBatch if it is damaged or has more than `limit` bytes."""
     return bytes(decompress_view(codec, data, limit))
 
 
 def decompress_view(codec: Codec, data: Buffer, limit: int = DEFAULT_LIMIT) -> bytes | memoryview:
-    """Like `decompress`, but large data is not copied: it is returned as a view."""
+    """Like `decompress`, but returns large data as a view instead of a copy."""
     if codec is Codec.NONE:
         if len(data) > limit:
             raise _too_large(limit)
@@ -104,7 +104,7 @@ def decompress_view(codec: Codec, data: Buffer, limit: int = DEFAULT_LIMIT) -> b
 def _decompress_growing(
     decompress_into: Callable[[Buffer, memoryview], int], data: Buffer, limit: int
 ) -> bytes | memoryview:
-    """The size is unknown beforehand: try with room for a usual ratio, then four times as much, up to the limit."""
+    """The size is unknown, so start with a usual ratio, then retry with four times as much, up to the limit."""
     room = min(max(_FIRST_GUESS, 8 * len(data)), limit)
     while True:
         output = _memory(room)
@@ -121,7 +121,7 @@ def _decompress_growing(
 
 
 def _memory(size: int) -> memoryview:
-    """Mapped memory takes no time until it is written to. A large bytearray would be zeroed first."""
+    """Mapped memory costs nothing until it is written to. A large bytearray would be zeroed first."""
     return memoryview(bytearray(size) if size <= _SMALL else mmap.mmap(-1, size))
 
 
@@ -137,13 +137,13 @@ def _decompress_raw_snappy(data: memoryview, limit: int) -> bytes:
 def _decompress_xerial(data: memoryview, limit: int) -> bytes:
     position = len(XERIAL_HEADER)
     if len(data) < position:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "the header of a snappy stream is cut short")
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "the header of a snappy stream is truncated")
     parts = []
     while position < len(data):
         start = position + 4
         position = start + int.from_bytes(data[start - 4 : start], "big")
         if start > len(data) or position > len(data):
-            raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "a snappy block is cut short")
+            raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, "a snappy block is truncated")
         part = _decompress_raw_snappy(data[start:position], limit)
         limit -= len(part)
         parts.append(part)
@@ -151,7 +151,7 @@ def _decompress_xerial(data: memoryview, limit: int) -> bytes:
 
 
 def _corrupt(error: Exception) -> InvalidBatch:
-    return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"the records do not decompress: {error}")
+    return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"the records cannot be decompressed: {error}")
 
 
 def _too_large(limit: int) -> InvalidBatch:

@@ -1,8 +1,7 @@
 """Control records: the markers with which a broker ends a transaction in a partition (KIP-98).
 
-A marker is a batch of its own with one record, which carries the producer's id and epoch in its header, as records do,
-and no sequence number. The record's key says whether the transaction was committed or aborted, the value which
-coordinator said so. Applications never see it.
+A marker is a batch with one record. Its header has the producer's id and epoch, but no sequence number. The record's
+key has the type, commit or abort, and its value has the epoch of the coordinator. Consumers skip markers.
 """
 
 import struct
@@ -16,21 +15,21 @@ from ottla.records.invalid import InvalidBatch
 from ottla.records.reader import read_records
 
 _KEY = struct.Struct(">hh")
-"""Version and type. A newer version only adds to the end."""
+"""Version and type. Newer versions only append fields."""
 
 _VALUE = struct.Struct(">hi")
-"""Version and the coordinator's epoch. A newer version only adds to the end."""
+"""Version and the coordinator's epoch. Newer versions only append fields."""
 
 _VERSION = 0
 _ABORT = 0
 _COMMIT = 1
 
 MARKER_SIZE = HEADER_SIZE + 7 + _KEY.size + _VALUE.size
-"""Bytes of a batch that is a marker: header, seven varints of one byte, key and value."""
+"""Bytes of a marker batch: header, seven varints of one byte, key and value."""
 
 
 class EndTransactionMarker(NamedTuple):
-    """The end of a transaction, which the transaction coordinator sends to every partition of the transaction."""
+    """The end of a transaction. The transaction coordinator sends it to every partition of the transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -53,10 +52,10 @@ def build_marker(marker: EndTransactionMarker, timestamp: int, *, log_append_tim
 
 
 def read_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
-    """The marker in a control batch; None when it has a control record of another kind.
+    """The marker in a control batch; None if the batch is empty or has another type of control record.
 
-    Compaction removes the marker of a transaction whose records are all removed, and may keep the empty batch, which is
-    no marker. Raises InvalidBatch.
+    Compaction removes the marker of a transaction without remaining records, and may keep the empty batch. Raises
+    InvalidBatch.
     """
     if header.record_count == 0:
         return None

@@ -18,7 +18,7 @@ from ottla.records.format import (
 
 
 class BatchHeader(NamedTuple):
-    """The fields in their order on disk, so that an unpacked struct is a header without further work."""
+    """The fields in their order on disk, so that an unpacked struct is a header."""
 
     base_offset: int
     batch_length: int
@@ -41,7 +41,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The last offset of the batch as it was produced. Compaction keeps it even if it removes that record."""
+        """The last offset of the batch when it was produced. Compaction keeps it even if it removes the last record."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -71,19 +71,19 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequence numbers are 31 bits wide: the one after the largest is 0."""
+        """The sequence number of the last record. Sequence numbers are 31 bits wide: after the largest comes 0."""
         if self.base_sequence < 0:
             return self.base_sequence
         return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at a position; `struct.error` when fewer than 61 bytes are left. Nothing is checked."""
+    """The header at a position, unchecked. Raises `struct.error` if fewer than 61 bytes are left."""
     return tuple.__new__(BatchHeader, HEADER.unpack_from(buffer, position))
 
 
 def iter_headers(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """The position and header of every whole batch; ends at a partial one, or at bytes that cannot be a batch."""
+    """The position and header of every complete batch. Ends at an incomplete batch or an invalid length."""
     position = 0
     last = len(buffer) - HEADER_SIZE
     while position <= last:

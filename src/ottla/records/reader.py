@@ -1,4 +1,4 @@
-"""From the bytes of one batch to its records."""
+"""Reads the records of one batch."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
@@ -21,7 +21,7 @@ from ottla.records.invalid import InvalidBatch
 from ottla.records.varint import ONE_BYTE, read_varint
 
 _PAUSE_MASK = 127
-"""Every 128 records, which take about half a millisecond."""
+"""Pause every 128 records, which take about half a millisecond."""
 
 
 class Record(NamedTuple):
@@ -33,13 +33,13 @@ class Record(NamedTuple):
 
 
 RecordFields: TypeAlias = tuple[int, int, int, int, int, int, int, int]
-"""Timestamp delta, offset delta, then where the parts of the record lie in the payload: key start, key length, value
-start, value length, start of the headers, end of the record. A length is negative for null. A plain tuple, because one
-is made for every record."""
+"""Timestamp delta, offset delta, then positions in the payload: key start, key length, value start, value length, start
+of the headers, end of the record. A negative length means null. It is a plain tuple, which is the cheapest to create
+for every record."""
 
 
 def read_records(batch: Buffer, limit: int = compression.DEFAULT_LIMIT) -> list[Record]:
-    """Every record of the batch that starts the buffer, decompressed; InvalidBatch when they are malformed."""
+    """All records of the batch at the start of the buffer. Raises InvalidBatch if they are malformed."""
     header = read_batch_header(batch)
     payload = read_payload(batch, header, limit)
     base_offset = header.base_offset
@@ -60,13 +60,13 @@ def read_records(batch: Buffer, limit: int = compression.DEFAULT_LIMIT) -> list[
 
 
 def no_pause() -> None:
-    """For callers that may compute as long as they need."""
+    """For callers that need no pauses."""
 
 
 def max_timestamp_record(
     batch: Buffer, limit: int = compression.DEFAULT_LIMIT, pause: Callable[[], None] = no_pause
 ) -> tuple[int, int]:
-    """Offset and timestamp of the first record that carries the batch's largest timestamp (KIP-734)."""
+    """Offset and timestamp of the first record that has the batch's largest timestamp (KIP-734)."""
     offset, timestamp = None, MIN_INT64
     for next_offset, next_timestamp in _iter_times(batch, limit, pause):
         if offset is None or next_timestamp > timestamp:
@@ -107,24 +107,24 @@ def record_timestamp(header: BatchHeader, delta: int) -> int:
 
 
 def read_batch_header(batch: Buffer) -> BatchHeader:
-    """The header, once it is certain that the whole batch is there."""
+    """The header of a complete batch. Raises InvalidBatch if the batch is incomplete."""
     if len(batch) < HEADER_SIZE:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"{len(batch)} bytes are no record batch")
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"{len(batch)} bytes are not a record batch")
     header = read_header(batch)
     if header.magic != MAGIC:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"magic {header.magic} is not {MAGIC}")
     if not HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= len(batch) - LOG_OVERHEAD:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"batch length {header.batch_length} in {len(batch)} bytes")
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"batch length {header.batch_length} exceeds {len(batch)} bytes")
     return header
 
 
 def read_payload(batch: Buffer, header: BatchHeader, limit: int = compression.DEFAULT_LIMIT) -> bytes:
-    """The records' bytes after the header, decompressed."""
+    """The bytes of the records after the header, decompressed."""
     return bytes(view_payload(batch, header, limit))
 
 
 def view_payload(batch: Buffer, header: BatchHeader, limit: int = compression.DEFAULT_LIMIT) -> bytes | memoryview:
-    """Like `read_payload`, but large data is not copied: it is returned as a view."""
+    """Like `read_payload`, but returns large data as a view instead of a copy."""
     try:
         codec = header.codec
     except ValueError as error:
@@ -134,9 +134,9 @@ def view_payload(batch: Buffer, header: BatchHeader, limit: int = compression.DE
 
 
 def iter_fields(payload: Buffer, header: BatchHeader, pause: Callable[[], None] = no_pause) -> Iterator[RecordFields]:
-    """Walk the records; every length is checked against the payload. Header entries are left to `read_headers`.
+    """Iterate over the records, with a check of every length. `read_headers` reads the record headers.
 
-    `pause` is called every few records, so that a thread can let others run.
+    `pause` is called every 128 records, so that a thread can let others run.
     """
     count = header.record_count
     size = len(payload)
@@ -151,7 +151,7 @@ def iter_fields(payload: Buffer, header: BatchHeader, pause: Callable[[], None] 
                 pause()
             length, start = read_varint(payload, position)
             end = start + length
-            # The byte of record attributes, at `start`, has no meaning yet: it is skipped, whatever it holds.
+            # Skip the record attributes, one unused byte at `start`.
             if (byte := payload[start + 1]) < 0x80:
                 timestamp_delta, position = ONE_BYTE[byte], start + 2
             else:
@@ -168,7 +168,7 @@ def iter_fields(payload: Buffer, header: BatchHeader, pause: Callable[[], None] 
             value_length, value_start = read_varint(payload, position)
             headers_start = value_start + value_length if value_length > 0 else value_start
             if headers_start >= end or end > size:
-                raise InvalidBatch(ErrorCode.INVALID_RECORD, f"a record of {length} bytes does not hold its fields")
+                raise InvalidBatch(ErrorCode.INVALID_RECORD, f"the fields of a record exceed its {length} bytes")
             if not previous_delta < offset_delta <= last_offset_delta:
                 raise InvalidBatch(ErrorCode.INVALID_RECORD, f"offset delta {offset_delta} is out of order")
             yield (
@@ -184,20 +184,20 @@ def iter_fields(payload: Buffer, header: BatchHeader, pause: Callable[[], None] 
             previous_delta = offset_delta
             position = end
     except IndexError:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "the records end in the middle of one") from None
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "the last record is incomplete") from None
     if position != size:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"{size - position} bytes follow the last record")
 
 
 def read_headers(payload: Buffer, position: int, end: int) -> tuple[tuple[str, bytes | None], ...]:
-    """The headers of one record, which must end exactly where the record does."""
+    """The headers of one record. They must end exactly at the end of the record."""
     if position + 1 == end and payload[position] == 0:
         return ()
     return tuple(_iter_headers(payload, position, end))
 
 
 def check_headers(payload: Buffer, position: int, end: int, pause: Callable[[], None] = no_pause) -> None:
-    """What `read_headers` checks, without the memory for the headers: a record can have millions of them."""
+    """Check like `read_headers`, but without storing the headers: a record can have millions of them."""
     if position + 1 == end and payload[position] == 0:
         return
     for number, _ in enumerate(_iter_headers(payload, position, end)):
@@ -220,8 +220,8 @@ def _iter_headers(payload: Buffer, position: int, end: int) -> Iterator[tuple[st
             position = start + max(value_length, 0)
             yield key, None if value_length < 0 else bytes(payload[start:position])
     except IndexError:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "the records end in the middle of a header") from None
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "the last record header is incomplete") from None
     except UnicodeDecodeError as error:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, f"a header key is not UTF-8: {error}") from error
     if position != end:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "a record's headers do not end where the record does")
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "the headers of a record do not end at the end of the record")

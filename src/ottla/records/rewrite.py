@@ -1,4 +1,4 @@
-"""Changes to a batch that exists: what a leader sets when it appends, and another compression."""
+"""Changes to an existing batch: the fields that a leader sets on append, and recompression."""
 
 import struct
 from collections.abc import Callable
@@ -28,12 +28,12 @@ _TIMESTAMP = struct.Struct(">q")
 
 
 def assign(batch: memoryview | bytearray, header: BatchHeader, base_offset: int, leader_epoch: int) -> None:
-    """Set base offset and leader epoch. Both lie outside the checksum. The batch length between them stays the same."""
+    """Set base offset and leader epoch, which the checksum does not cover. The batch length between them stays."""
     _PLACE.pack_into(batch, 0, base_offset, header.batch_length, leader_epoch)
 
 
 def stamp_log_append_time(view: memoryview | bytearray, position: int, header: BatchHeader, now_ms: int) -> BatchHeader:
-    """Make `now_ms` the time of every record (`message.timestamp.type=LogAppendTime`). The deltas stay as they are."""
+    """Make `now_ms` the timestamp of every record (`message.timestamp.type=LogAppendTime`). The deltas stay."""
     attributes = header.attributes | LOG_APPEND_TIME_FLAG
     batch = memoryview(view)[position : position + header.size]
     _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes)
@@ -48,7 +48,7 @@ def correct_max_timestamp(
     limit: int = compression.DEFAULT_LIMIT,
     pause: Callable[[], None] = no_pause,
 ) -> BatchHeader:
-    """Set the maximum timestamp to that of the records, which is what Kafka's leaders do to every batch.
+    """Set the maximum timestamp to that of the records. Kafka's leaders do so for every batch.
 
     Old versions of Sarama leave the field at -1. The base timestamp is the time of a record, so a maximum below the
     base is wrong. The time index and retention by time need the right maximum.
@@ -62,7 +62,7 @@ def correct_max_timestamp(
 def recompress(
     batch: Buffer, codec: Codec, level: int | None = None, limit: int = compression.DEFAULT_LIMIT
 ) -> bytearray:
-    """The same batch with its records in another codec; every other field but length and checksum is kept."""
+    """The same batch with its records in another codec. Only the codec, the length and the checksum change."""
     header = read_batch_header(batch)
     payload = compression.compress(codec, view_payload(batch, header, limit), level)
     copy = bytearray(memoryview(batch)[:HEADER_SIZE])

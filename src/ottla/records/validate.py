@@ -35,17 +35,17 @@ from ottla.records.reader import check_headers, iter_fields, no_pause, record_ti
 __all__ = ["InvalidBatch", "RejectedRecords", "validate_batch", "validate_records"]
 
 MAX_RECORD_ERRORS = 1000
-"""Rejected records of one batch that the reply names. A compressed batch can have a million of them."""
+"""The most rejected records of one batch that the reply lists. A compressed batch can have a million records."""
 
 _CLIENT_ATTRIBUTES = frozenset(Codec) | frozenset(codec | TRANSACTIONAL_FLAG for codec in Codec)
 """A producer may set a codec and the transactional flag. Only brokers set the other flags."""
 
 
 def validate_batch(view: memoryview) -> BatchHeader:
-    """The header of the batch that a Produce request has for one partition; InvalidBatch if the leader must refuse it.
+    """Check the batch that a Produce request has for one partition, and return its header. Raises InvalidBatch.
 
-    As in Kafka from Produce version 3 on, there must be exactly one batch. Timestamps are not checked here: the topic's
-    settings decide about them (`replication/intake.py`).
+    As in Kafka from Produce version 3 on, there must be exactly one batch. `replication/intake.py` checks timestamps,
+    because the limits are topic settings.
     """
     size = len(view)
     if size < HEADER_SIZE:
@@ -69,7 +69,7 @@ def validate_batch(view: memoryview) -> BatchHeader:
     if batch_length + LOG_OVERHEAD != size or magic != MAGIC:
         raise _misframed(view, batch_length, magic)
     if crc32c(view[ATTRIBUTES_AT:]) != crc:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"the batch does not have its checksum {crc:#010x}")
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"the batch does not match its checksum {crc:#010x}")
     if attributes not in _CLIENT_ATTRIBUTES:
         raise _bad_attributes(attributes)
     if base_offset != 0 or record_count < 1 or record_count != last_offset_delta + 1:
@@ -88,10 +88,10 @@ def validate_batch(view: memoryview) -> BatchHeader:
 
 
 def _check_expansion(codec: Codec, payload_size: int, record_count: int) -> None:
-    """Refuse a record count that the payload cannot hold, however well it is compressed.
+    """Reject a record count that is too high for the payload even with the best compression.
 
-    The count decides how many offsets the batch takes. Nobody opens the batch to verify the count, so a few bytes could
-    claim 2^31 - 1 records.
+    The count decides how many offsets the batch takes. The leader does not open the batch to verify the count, so
+    without this check a few bytes could claim 2^31 - 1 records.
     """
     room = min(compression.MAX_EXPANSION[codec] * payload_size, compression.DEFAULT_LIMIT)
     if record_count * MIN_RECORD_SIZE > room:
@@ -102,8 +102,8 @@ def _check_expansion(codec: Codec, payload_size: int, record_count: int) -> None
 
 
 def _incomplete(view: memoryview) -> InvalidBatch:
-    """Kafka also counts a partial batch as no batch, and answers that there must be exactly one."""
-    return InvalidBatch(ErrorCode.INVALID_RECORD, f"{len(view)} bytes hold no whole record batch")
+    """The same error code as for a wrong number of batches: Kafka counts an incomplete batch as no batch."""
+    return InvalidBatch(ErrorCode.INVALID_RECORD, f"{len(view)} bytes are not a complete record batch")
 
 
 def _misframed(view: memoryview, batch_length: int, magic: int) -> InvalidBatch:
@@ -115,7 +115,7 @@ def _misframed(view: memoryview, batch_length: int, magic: int) -> InvalidBatch:
         return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"a batch length of {batch_length} is too small")
     end = batch_length + LOG_OVERHEAD
     if end > len(view):
-        return InvalidBatch(ErrorCode.INVALID_RECORD, f"{len(view)} bytes hold no batch of length {batch_length}")
+        return InvalidBatch(ErrorCode.INVALID_RECORD, f"batch length {batch_length} exceeds {len(view)} bytes")
     if any(header.magic == MAGIC for _, header in iter_headers(view[end:])):
         return InvalidBatch(ErrorCode.INVALID_RECORD, "there must be exactly one batch per partition")
     return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"{len(view) - end} bytes follow the batch")
@@ -128,14 +128,14 @@ def _bad_attributes(attributes: int) -> InvalidBatch:
         return InvalidBatch(ErrorCode.INVALID_RECORD, "clients may not write control records")
     if attributes & LOG_APPEND_TIME_FLAG:
         return InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "clients may not set the timestamp type to LogAppendTime")
-    return InvalidBatch(ErrorCode.INVALID_RECORD, f"attributes {attributes & 0xFFFF:#06x} are not for clients to set")
+    return InvalidBatch(ErrorCode.INVALID_RECORD, f"clients may not set attributes {attributes & 0xFFFF:#06x}")
 
 
 def _bad_offsets(base_offset: int, last_offset_delta: int, record_count: int) -> InvalidBatch:
     if base_offset != 0:
-        return InvalidBatch(ErrorCode.INVALID_RECORD, f"the base offset should be 0, but it is {base_offset}")
+        return InvalidBatch(ErrorCode.INVALID_RECORD, f"the base offset must be 0, but it is {base_offset}")
     return InvalidBatch(
-        ErrorCode.INVALID_RECORD, f"{record_count} records do not have a last offset delta of {last_offset_delta}"
+        ErrorCode.INVALID_RECORD, f"{record_count} records cannot have a last offset delta of {last_offset_delta}"
     )
 
 
@@ -148,10 +148,10 @@ def validate_records(
     limit: int = compression.DEFAULT_LIMIT,
     pause: Callable[[], None] = no_pause,
 ) -> None:
-    """Open a batch that passed `validate_batch` and walk it.
+    """Check all records of a batch that passed `validate_batch`. Raises InvalidBatch.
 
-    `compacted` topics want a key in every record. `timestamps` are the lowest and the highest that are accepted, apart
-    from -1, which stands for no timestamp. Raises RejectedRecords for records that break one of these two rules.
+    In `compacted` topics every record needs a key. `timestamps` are the lowest and the highest accepted timestamp; -1,
+    which means no timestamp, is always accepted. Raises RejectedRecords for records that break one of these two rules.
     """
     payload = view_payload(batch, header, limit)
     lowest, highest = (MIN_INT64, MAX_INT64) if timestamps is None else timestamps

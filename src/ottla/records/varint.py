@@ -1,19 +1,19 @@
-"""Zigzag variable-length integers, as the fields of a record use them: 7 bits per byte, the lowest first."""
+"""Zigzag variable-length integers, the encoding of integers in records: 7 bits per byte, the lowest first."""
 
 from ottla.errors import ErrorCode
 from ottla.records.format import Buffer
 from ottla.records.invalid import InvalidBatch
 
 ONE_BYTE = tuple((byte >> 1) ^ -(byte & 1) for byte in range(128))
-"""The number that each byte without a continuation bit stands for. Most varints of a record are one byte, and a lookup
-costs a fraction of a call."""
+"""The number of each byte without a continuation bit. Most varints of a record have one byte, and a lookup is much
+cheaper than a call."""
 
 _MAX_BYTES = 10
 _SMALL = tuple(bytes(((n << 1) ^ (n >> 7),)) for n in range(-64, 64))
 
 
 def read_varint(data: Buffer, position: int) -> tuple[int, int]:
-    """The number and the position after it; IndexError at the end of the data."""
+    """The number and the position after it. Raises IndexError at the end of the data."""
     byte = data[position]
     position += 1
     if byte < 0x80:

@@ -1,1 +1,1 @@
-"""The role a broker plays for one partition: what is appended, what is committed, who waits for it."""
+"""The replicas of a broker: appends, replication, commits, and the requests that wait for them."""

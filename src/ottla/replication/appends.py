@@ -1,4 +1,4 @@
-"""Appends that are in the log and wait: for the in-sync replicas, for the disk, or for both."""
+"""Appends that were written to the log and wait for the in-sync replicas, for a sync, or for both."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from ottla.env.clock import Clock, Timer
 
 _EXPIRY_SECONDS = 0.25
-"""How often appends that have waited too long are looked for."""
+"""The interval between two searches for expired appends."""
 
 
 class WaitingAppend(NamedTuple):
-    """An append is complete when all three offsets are reached; 0 is always reached."""
+    """The append is complete when the high watermark has reached `committed`, the synced end `synced`, and the
+    replicated offset `replicated`. 0 means no wait."""
 
     end_offset: int
     future: asyncio.Future[None]
@@ -28,20 +29,20 @@ class WaitingAppend(NamedTuple):
 
 
 class WaitingAppends:
-    """One queue for a partition, in the order of the appends.
+    """The queue of one partition, in the order of the appends.
 
-    Only appends somebody waits for are in it: the producers that wait limit its length, not the appends.
+    It has only appends for which a producer waits, so the number of waiting producers limits its length.
     """
 
     __slots__ = ("_clock", "_expiry_timer", "_partition", "queue")
 
     def __init__(self, partition: object, clock: Clock) -> None:
         self._partition = partition
-        """Named in errors."""
+        """For error messages."""
         self._clock = clock
         self._expiry_timer: Timer | None = None
         self.queue: deque[WaitingAppend] = deque()
-        """Read by the partition, which asks for nothing to be completed while the queue is empty."""
+        """The partition reads it, and skips `complete` while it is empty."""
 
     def add(
         self, end_offset: int, *, committed: int = 0, synced: int = 0, replicated: int = 0, timeout: float = math.inf
@@ -50,7 +51,7 @@ class WaitingAppends:
         offsets. After `timeout` seconds it fails with REQUEST_TIMED_OUT."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         deadline = timeout
-        if timeout is not math.inf:
+        if timeout != math.inf:
             deadline += self._clock.monotonic()
             if self._expiry_timer is None:
                 self._expiry_timer = self._clock.call_later(_EXPIRY_SECONDS, self._expire_waiting_appends)
@@ -60,8 +61,8 @@ class WaitingAppends:
     def complete(self, committed: int, synced: int, replicated: int) -> None:
         """Complete the appends for which these offsets are enough.
 
-        An append that waits for one offset may stand behind an append that waits for another. So the walk goes on past
-        incomplete appends, up to the first append that lies beyond all three offsets.
+        An append that waits for one of the offsets may be behind an append that waits for another. So the loop
+        continues after incomplete appends, up to the first append that is beyond all three offsets.
         """
         queue = self.queue
         furthest = max(committed, synced, replicated)
@@ -76,7 +77,7 @@ class WaitingAppends:
         queue.extendleft(reversed(incomplete))
 
     def fail(self, error: KafkaError) -> None:
-        """Fail all appends that wait."""
+        """Fail all waiting appends."""
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
             self._expiry_timer = None
@@ -84,7 +85,8 @@ class WaitingAppends:
             _fail(self.queue.popleft().future, error)
 
     def _expire_waiting_appends(self) -> None:
-        """One timer serves all appends: a timer for each append would cost more than a late answer does."""
+        """Fail the appends whose timeout is over. One timer serves all appends, because a timer for each append would
+        cost more CPU time than a late error is worth."""
         now = self._clock.monotonic()
         waiting: deque[WaitingAppend] = deque()
         again = False
@@ -92,10 +94,10 @@ class WaitingAppends:
             if append.future.done():
                 continue
             if append.deadline <= now:
-                text = f"the in-sync replicas of {self._partition} did not have it in time"
+                text = f"the in-sync replicas of {self._partition} did not store the batch in time"
                 _fail(append.future, KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))
                 continue
-            again = again or append.deadline is not math.inf
+            again = again or append.deadline != math.inf
             waiting.append(append)
         self.queue = waiting
         self._expiry_timer = self._clock.call_later(_EXPIRY_SECONDS, self._expire_waiting_appends) if again else None
@@ -104,4 +106,4 @@ class WaitingAppends:
 def _fail(future: asyncio.Future[None], error: KafkaError) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # Marks it as seen. If the client has gone, nobody else does, which asyncio would log.
+        future.exception()  # Marks the error as retrieved. Otherwise asyncio logs it if the client has disconnected.

@@ -1,4 +1,4 @@
-"""When which partition is compacted: the dirtiest first, one at a time, as long as there is something to do."""
+"""Schedules compaction: one partition at a time, the one with the highest dirty ratio first."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ottla.env.clock import period_seconds
 from ottla.log.cleaning import CleaningVoidError
 from ottla.log.scan import DamagedBatch
 from ottla.records.invalid import InvalidBatch
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.cleaner")
 
 _SLICE_SECONDS = 0.001
-"""While the thread computes, the event loop has to wait: so long at most, and not for more than half of the time."""
+"""While the thread computes, the event loop waits. The thread computes for this long at most, then sleeps as long."""
 
-_LONGEST_REST_SECONDS = 0.5
+_LONGEST_SLEEP_SECONDS = 0.5
 
 
 class LogCleaner:
@@ -51,27 +52,27 @@ class LogCleaner:
         self._work: asyncio.Task[None] | None = None
         self._stopped = False
         self._uncleanable: set[Log] = set()
-        """Logs that cannot be compacted because they are damaged. Only a restart, which checks them, may help."""
+        """Damaged logs, which are not compacted until a restart has checked them."""
 
     def start(self) -> None:
         if self._config().boolean("log.cleaner.enable"):
-            self._look_later()
+            self._schedule()
 
     def stop(self) -> None:
-        """A thread that is at work notices; what it has written so far is removed, by it or at the next start."""
+        """End the running pass. Its thread notices, and deletes its files. Otherwise the next start deletes them."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look_later(self, delay: float | None = None) -> None:
+    def _schedule(self, delay: float | None = None) -> None:
         if not self._stopped:
-            seconds = self._config().integer("log.cleaner.backoff.ms") / 1000 if delay is None else delay
-            self._timer = self._clock.call_later(seconds, self._look)
+            seconds = period_seconds(self._config().integer("log.cleaner.backoff.ms")) if delay is None else delay
+            self._timer = self._clock.call_later(seconds, self._start_next_pass)
 
-    def _look(self) -> None:
+    def _start_next_pass(self) -> None:
         found = self._find_dirtiest()
         if found is None:
-            self._look_later()
+            self._schedule()
         else:
             self._work = asyncio.get_running_loop().create_task(self._clean(*found))
 
@@ -101,7 +102,7 @@ class LogCleaner:
         return cleanable
 
     async def _clean(self, partition: Partition, cleanable: Cleanable) -> None:
-        """One pass over a partition, and then the next look: at once, if this one has come further."""
+        """Run one pass over a partition, then schedule the next: at once, if this pass compacted anything."""
         delay: float | None = None
         compaction = partition.log.compaction
         generation = compaction.generation
@@ -109,19 +110,19 @@ class LogCleaner:
             await self._run(partition, cleanable)
             delay = 0 if compaction.cleaned_offset > cleanable.first_dirty_offset else None
         except CleaningVoidError:
-            logger.debug("%s changed while it was compacted", partition)
+            logger.debug("%s was truncated, closed or moved while it was compacted", partition)
         except Exception as error:
-            # What was read while a log is truncated need not make sense.
+            # Errors are ignored if the log was truncated meanwhile: the thread may have read arbitrary bytes.
             if generation == compaction.generation:
                 self._failed(partition, error)
-        self._look_later(delay)
+        self._schedule(delay)
 
     def _failed(self, partition: Partition, error: Exception) -> None:
         if isinstance(error, DamagedBatch | InvalidBatch | OverflowError):
-            logger.error("%s is not compacted any more, until the broker restarts: %s", partition, error)
+            logger.error("%s will not be compacted until the broker restarts: %s", partition, error)
             self._uncleanable = self._uncleanable & {each.log for each in self._replicas} | {partition.log}
         else:
-            logger.error("%s: compaction failed and will be tried again: %s", partition, error, exc_info=error)
+            logger.error("%s: compaction failed, will retry: %s", partition, error, exc_info=error)
 
     async def _run(self, partition: Partition, cleanable: Cleanable) -> None:
         log, config = partition.log, self._config()
@@ -132,7 +133,8 @@ class LogCleaner:
         rest = Rest(self._clock, self._sleep, config.double("log.cleaner.io.max.bytes.per.second"), is_void)
         size = log.size()
         cleaning = compaction.start(cleanable, self._clock.time_ms(), int(memory), rest)
-        # A start must not have to read segments again that lack batches, to find out about leader epochs.
+        # Recovery reads leader epochs from segments past the recovery point. Compacted segments may lack the first
+        # batch of an epoch, so the recovery point is written before.
         await self._background.run(directory.checkpoint_recovery_points)
         await self._prepare(cleaning, log)
         for group in cleaning.groups:
@@ -157,7 +159,7 @@ class LogCleaner:
             raise CleaningVoidError from error
 
     async def _clean_group(self, cleaning: Cleaning, group: Sequence[Source], log: Log) -> None:
-        """Segments that retention has removed meanwhile need no compaction any more."""
+        """Compact one group of segments, unless retention has removed one of them meanwhile."""
         if not log.compaction.holds(group):
             return
         try:
@@ -177,7 +179,7 @@ class LogCleaner:
 
 
 class Rest:
-    """What a pass calls for every batch, in its thread, so that it does not take more than its share."""
+    """Limits the CPU time and the bytes per second of a pass. The pass calls it for every batch, in its thread."""
 
     def __init__(
         self,
@@ -190,7 +192,7 @@ class Rest:
         self._sleep = sleep
         self._bytes_per_second = bytes_per_second
         self._is_void = is_void
-        self._begun = self._rested = clock.monotonic()
+        self._begun = self._slept_at = clock.monotonic()
         self._bytes = 0
 
     def __call__(self, size: int) -> None:
@@ -198,14 +200,14 @@ class Rest:
         self._bytes += size
         earliest = self._begun + self._bytes / self._bytes_per_second
         now = self._clock.monotonic()
-        wait = now - self._rested
+        wait = now - self._slept_at
         if wait < _SLICE_SECONDS:
             wait = 0.0
         while not self._is_void():
-            wait = max(wait, min(earliest - now, _LONGEST_REST_SECONDS))
+            wait = max(wait, min(earliest - now, _LONGEST_SLEEP_SECONDS))
             if wait <= 0:
                 return
             self._sleep(wait)
-            now = self._rested = self._clock.monotonic()
+            now = self._slept_at = self._clock.monotonic()
             wait = 0.0
         raise CleaningVoidError

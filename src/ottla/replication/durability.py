@@ -1,4 +1,4 @@
-"""Brings a partition's log to disk: when `flush.messages` or `flush.ms` ask for it, and when somebody waits for it."""
+"""Syncs a partition's log: as `flush.messages` and `flush.ms` require, and when an append waits for the sync."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.config.topic import NEVER_FLUSH
-from ottla.log.log import NoRoomError
+from ottla.log.storage import NoRoomError
 from ottla.replication.group_commit import GroupCommit
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.partition")
 
 _SYNC_AGAIN_SECONDS = 1.0
-"""The pause after a sync for which the disk was too full."""
+"""The delay before the retry of a sync that failed because the disk was full."""
 
 
 class Durability:
-    """Syncs one log. `on_synced` is called after each sync, `on_failed` once, after which nothing is synced any more.
+    """Syncs one log. Calls `on_synced` after each sync. Calls `on_failed` once, and then starts no more syncs.
 
-    A failed fsync leaves unknown what is on disk: this process must not acknowledge anything more. A sync that found no
-    room for the epochs beside the log is another matter: it is tried again.
+    After a failed fsync it is unknown which records are on disk, so this process must not acknowledge any more appends.
+    A sync that found no room for the checkpoint of leader epochs is retried.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class Durability:
         """Everything before this offset is on disk."""
 
     def configure(self, old: TopicConfig, new: TopicConfig) -> None:
-        """Changed settings also hold for records that wait for their sync already."""
+        """Apply changed settings, also to records that are not synced yet."""
         if self._flush_timer is not None and new.flush_ms != old.flush_ms:
             self._flush_timer.cancel()
             self._flush_timer = None
@@ -73,19 +73,19 @@ class Durability:
             self._set_flush_timer(new)
 
     def appended(self, config: TopicConfig) -> bool:
-        """Start what the settings ask for after an append. Returns whether the append must wait for the sync."""
+        """After an append, start a sync or the flush timer. Returns whether the append must wait for the sync."""
         if config.flush_messages == 1 or self._log.unflushed_messages >= config.flush_messages:
             self.start_sync()
             return True
         if config.syncs_before_visible and config.flush_ms >= NEVER_FLUSH:
-            # Nothing else would make the records visible, unless more of them arrived.
+            # No timer and no count would start the sync that makes the records visible.
             self.start_sync()
         else:
             self._set_flush_timer(config)
         return False
 
     def start_sync(self) -> None:
-        """Bring to disk what was appended so far, in the background. While the disk has no room, the retry does it."""
+        """Sync all appended records in the background. If the disk was full, wait for the scheduled retry."""
         if self._stopped or self._retry_timer is not None:
             return
         if self._group_commit is None:
@@ -93,7 +93,7 @@ class Durability:
         self._group_commit.sync()
 
     def continue_with(self, log: Log) -> None:
-        """Sync another log from now on: a copy of the first, in another directory."""
+        """From now on, sync another log: the copy of the first one in another directory."""
         if self._group_commit is not None:
             self._group_commit.stop()
             self._group_commit = None
@@ -128,7 +128,7 @@ class Durability:
 
     def _failed(self, error: BaseException) -> None:
         if isinstance(error, NoRoomError):
-            logger.error("%s: %s; what was appended is synced when there is room again", self._log, error)
+            logger.error("%s: %s; the sync will be retried", self._log, error)
             self._retry_timer = self._clock.call_later(_SYNC_AGAIN_SECONDS, self._retry)
             return
         self.stop()

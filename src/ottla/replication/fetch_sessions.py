@@ -1,5 +1,5 @@
-"""Fetch sessions (KIP-227): the broker remembers what a client fetches, so that each request names only what changed
-and each reply carries only the partitions that have news.
+"""Fetch sessions (KIP-227): the broker stores which partitions a client fetches. Each request names only the partitions
+that changed, and each reply has only the partitions with new data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Key: TypeAlias = "tuple[str | TopicId, int]"
 
 
 class FetchPartition:
-    """One partition a client fetches, and what it was last told about it."""
+    """One partition that a client fetches, and the state in the last reply about it."""
 
     __slots__ = (
         "fetch_offset",
@@ -56,15 +56,15 @@ class FetchPartition:
         self.leader_epoch = leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
         self.log_start_offset = log_start_offset
-        """Of a follower's own log."""
+        """The log start offset of a follower's own log."""
         self.told: tuple[int, int] | None = None
-        """High watermark and log start offset of the last reply; None when it has to be told anyway."""
+        """High watermark and log start offset in the last reply; None if no reply has had this partition."""
         self.partition: Partition | None = None
-        """For a follower, what was read for it; None when the follower has named it since."""
+        """The replica that was read for a follower; None if the follower's last request has named the partition."""
 
 
 class SingleFetch:
-    """What is fetched without a session: once, and with everything told."""
+    """A fetch without a session. The reply has all its partitions."""
 
     __slots__ = ("partitions",)
 
@@ -81,11 +81,11 @@ class SingleFetch:
         return True
 
     def served(self, key: Key) -> None:
-        """Nobody comes back to it."""
+        """Without a session there is no order to keep."""
 
 
 class FetchSession:
-    """The partitions that a client fetches again and again."""
+    """The partitions that a client fetches with each request."""
 
     __slots__ = ("by_topic_id", "epoch", "full", "id", "last_used", "partitions")
 
@@ -102,14 +102,15 @@ class FetchSession:
         return iter(self.partitions.values())
 
     def has_news(self, partition: FetchPartition, high_watermark: int, log_start: int, urgent: bool) -> bool:
-        """Whether the reply must name this partition; remembers what it says. Urgent: it has records or an error."""
+        """Whether the reply must have this partition. Stores the state for the next reply. `urgent` is set if there are
+        records or an error."""
         told = (high_watermark, log_start)
         news = self.full or urgent or partition.told != told
         partition.told = told
         return news
 
     def served(self, key: Key) -> None:
-        """Put a partition that got records behind the others, so that each has its turn at the byte limit."""
+        """Move a partition that got records to the end, so that all partitions get records despite the byte limit."""
         self.partitions[key] = self.partitions.pop(key)
 
     def update(self, partitions: Iterable[FetchPartition], forgotten: Iterable[Key]) -> None:
@@ -132,7 +133,7 @@ AnyFetch: TypeAlias = FetchSession | SingleFetch
 
 
 class FetchSessions:
-    """All sessions of a broker, at most `slots` of them; the longest unused makes room once it is old enough."""
+    """All sessions of a broker, at most `slots`. A new session evicts the least recently used one if that is idle."""
 
     def __init__(self, clock: Clock, source: random.Random, slots: int) -> None:
         self._clock = clock
@@ -151,7 +152,7 @@ class FetchSessions:
         forgotten: list[Key],
         by_topic_id: bool,
     ) -> AnyFetch:
-        """The session a request belongs to, if any, brought up to date with it. Raises KafkaError."""
+        """Create, update or end the session of a request, and return the fetch to serve. Raises KafkaError."""
         if epoch == FINAL_EPOCH:
             self._sessions.pop(session_id, None)
             return _single(partitions)
@@ -197,7 +198,7 @@ class FetchSessions:
 
 
 def _single(partitions: list[FetchPartition]) -> SingleFetch:
-    """Of a partition that is named twice, the last counts, as in a session."""
+    """If a request names a partition twice, the last one counts, as in a session."""
     if len(partitions) > 1:
         partitions = list({partition.key: partition for partition in partitions}.values())
     return SingleFetch(partitions)

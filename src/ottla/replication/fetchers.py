@@ -34,7 +34,7 @@ from ottla.wire.api.list_offsets import (
 if TYPE_CHECKING:
     from ottla.cluster.image import ClusterImage
     from ottla.config.broker import BrokerConfig
-    from ottla.model import TopicId
+    from ottla.model import LeaderEpoch, TopicId
     from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
     from ottla.replication.throttling import ReplicationThrottle
@@ -43,18 +43,19 @@ logger = logging.getLogger("ottla.replicas")
 
 _BACKOFF_SECONDS = 0.2
 _CONNECT_SECONDS = 5.0
-_PASSING = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+_TRANSIENT_ERRORS = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-class _Asked(NamedTuple):
-    """What a fetch request said of a partition."""
+class _Requested(NamedTuple):
+    """The state of a partition in a fetch request."""
 
     partition: Partition
     at: Position
-    epoch: int
+    epoch: LeaderEpoch
 
     def is_out_of_date(self, partition: Partition) -> bool:
-        """The epoch of the last record is not compared: while the log ends where it did, it is the same."""
+        """Whether the partition has changed since. The epoch of the last record is not compared, because it cannot
+        change while the end of the log stays the same."""
         known, at, epoch = self
         log = partition.log
         return (
@@ -82,21 +83,21 @@ class LeaderFetcher:
         self._config = config
         self._throttle = throttle
         self._caught_up: set[TopicPartition] = set()
-        """Partitions of which this broker has everything that is committed."""
+        """Partitions of which this broker has all committed records."""
         self._partitions: dict[TopicPartition, Partition] = {}
         self._topics: dict[TopicId, str] = {}
         """The names of the topics of `_partitions`."""
-        self._asked: dict[TopicPartition, _Asked] = {}
-        """What the leader's fetch session knows (KIP-227)."""
+        self._requested: dict[TopicPartition, _Requested] = {}
+        """The partitions in the leader's fetch session (KIP-227)."""
         self._failing: set[TopicPartition] = set()
         """Partitions that cannot be followed. Each is logged once."""
-        self._resting: dict[TopicPartition, float] = {}
-        """Partitions that had an error, and until when fetches leave them out."""
+        self._backing_off: dict[TopicPartition, float] = {}
+        """Partitions with an error, and the time until which fetches leave them out."""
         self._session_id = 0
         self._session_epoch = 0
         self._stopped = False
-        self._complained = False
-        """Whether it was logged that this leader cannot be reached."""
+        self._failure_logged = False
+        """Whether the log already says that this leader cannot be reached."""
         self._changed = asyncio.Event()
         self._task = asyncio.ensure_future(self._run())
 
@@ -106,7 +107,7 @@ class LeaderFetcher:
         self._changed.set()
 
     def stop(self) -> None:
-        # The flag is needed too: a cancellation gets lost if the connection fails at the same moment.
+        # The flag is needed too: the task can miss a cancellation if the connection fails at the same moment.
         self._stopped = True
         self._task.cancel()
 
@@ -120,11 +121,11 @@ class LeaderFetcher:
                 self._forget_session()
                 while not self._stopped:
                     await self._fetch(connection)
-                    self._complained = False
+                    self._failure_logged = False
             except ClientError as error:
-                level = logging.DEBUG if self._complained else logging.INFO
+                level = logging.DEBUG if self._failure_logged else logging.INFO
                 logger.log(level, "cannot fetch from broker %d, will retry: %s", self._leader, error)
-                self._complained = True
+                self._failure_logged = True
             except Exception:
                 logger.exception("fetching from broker %d failed, will retry", self._leader)
             finally:
@@ -134,7 +135,7 @@ class LeaderFetcher:
 
     def _forget_session(self) -> None:
         self._session_id = self._session_epoch = 0
-        self._asked.clear()
+        self._requested.clear()
 
     async def _fetch(self, connection: Connection) -> None:
         wanted = self._wanted()
@@ -156,7 +157,7 @@ class LeaderFetcher:
             return
         self._session_id = response.session_id
         self._session_epoch = self._session_epoch % (2**31 - 1) + 1 if response.session_id else 0
-        self._asked = wanted
+        self._requested = wanted
         syncs = []
         for topic in response.responses:
             for answer in topic.partitions:
@@ -167,45 +168,45 @@ class LeaderFetcher:
             await asyncio.gather(*syncs, return_exceptions=True)  # A partition whose sync fails is offline.
 
     async def _pause(self) -> None:
-        """Wait until there is something to follow, or until a partition with an error, or over the throttle, may be
-        fetched again."""
+        """Wait until there are partitions to follow, or until the backoff of partitions with an error or over the
+        throttle is over."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), _BACKOFF_SECONDS if self._partitions else None)
 
-    def _wanted(self) -> dict[TopicPartition, _Asked]:
-        """What to fetch. A fetch tells the leader that everything before its offset is here, so a partition that is
-        offline, or must sync first, is left out.
+    def _wanted(self) -> dict[TopicPartition, _Requested]:
+        """The partitions to fetch. A fetch tells the leader that this follower has stored everything before the fetch
+        offset, so a partition that is offline or must sync first is left out.
 
-        This runs for every fetch and partition, so it takes few steps for a partition without changes: its entry is the
-        same object that the session knows.
+        This runs for every fetch and partition, so it does little for a partition without changes: it reuses the entry
+        of the last request.
         """
         now = asyncio.get_running_loop().time()
-        self._resting = {key: until for key, until in self._resting.items() if until > now}
-        asked, resting, caught_up = self._asked, self._resting, self._caught_up
+        self._backing_off = {key: until for key, until in self._backing_off.items() if until > now}
+        requested, backing_off, caught_up = self._requested, self._backing_off, self._caught_up
         wanted = {}
         for key, partition in self._partitions.items():
             if (
-                key in resting
+                key in backing_off
                 or not partition.ready_to_fetch()
-                or (key not in caught_up and self._is_held_up(partition))
+                or (key not in caught_up and self._is_throttled(partition))
             ):
                 continue
-            known = asked.get(key)
+            known = requested.get(key)
             if known is None or known.is_out_of_date(partition):
-                known = _Asked(partition, position(partition), partition.leader_epoch)
+                known = _Requested(partition, position(partition), partition.leader_epoch)
             wanted[key] = known
         return wanted
 
-    def _is_held_up(self, partition: Partition) -> bool:
+    def _is_throttled(self, partition: Partition) -> bool:
         return self._throttle.concerns(partition) and self._throttle.is_exceeded()
 
-    def _request(self, wanted: dict[TopicPartition, _Asked]) -> FetchRequest:
+    def _request(self, wanted: dict[TopicPartition, _Requested]) -> FetchRequest:
         """An incremental fetch names only the partitions that changed since the last fetch (KIP-227)."""
         config = self._config()
         incremental = bool(self._session_id)
         topics: dict[bytes, FetchTopic] = {}
         for key, new in wanted.items():
-            if incremental and self._asked.get(key) is new:
+            if incremental and self._requested.get(key) is new:
                 continue
             partition, at, epoch = new
             topic = topics.setdefault(partition.topic_id, FetchTopic(topic_id=partition.topic_id))
@@ -220,7 +221,7 @@ class LeaderFetcher:
                 )
             )
         forgotten: dict[bytes, ForgottenTopic] = {}
-        for key, (partition, _, _) in self._asked.items() if incremental else ():
+        for key, (partition, _, _) in self._requested.items() if incremental else ():
             if key not in wanted or wanted[key][0] is not partition:
                 gone = forgotten.setdefault(partition.topic_id, ForgottenTopic(topic_id=partition.topic_id))
                 gone.partitions.append(key.partition)
@@ -241,7 +242,7 @@ class LeaderFetcher:
         key: TopicPartition,
         partition: Partition,
         at: Position,
-        epoch: int,
+        epoch: LeaderEpoch,
         answer: PartitionData,
     ) -> asyncio.Future[None] | None:
         """Apply the reply for one partition, unless the partition has changed since the request."""
@@ -251,7 +252,7 @@ class LeaderFetcher:
             return None
         try:
             if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                await self._begin_anew(connection, key, partition, epoch)
+                await self._restart_at_leader_start(connection, key, partition, epoch)
             elif answer.error_code:
                 raise KafkaError(ErrorCode(answer.error_code))
             else:
@@ -265,17 +266,19 @@ class LeaderFetcher:
                     self._caught_up.discard(key)
                 return synced
         except (KafkaError, OSError) as error:
-            # During a change of leader, this broker and the other one learn of it at different times.
-            passing = isinstance(error, KafkaError) and error.code in _PASSING
-            level = logging.DEBUG if passing or key in self._failing else logging.WARNING
+            # Brokers learn of a new leader at different times, so such errors are normal for a short time.
+            transient = isinstance(error, KafkaError) and error.code in _TRANSIENT_ERRORS
+            level = logging.DEBUG if transient or key in self._failing else logging.WARNING
             logger.log(level, "%s: cannot follow the leader, will retry: %s", partition, error)
-            if not passing:
+            if not transient:
                 self._failing.add(key)
-            self._resting[key] = asyncio.get_running_loop().time() + _BACKOFF_SECONDS
+            self._backing_off[key] = asyncio.get_running_loop().time() + _BACKOFF_SECONDS
         return None
 
-    async def _begin_anew(self, connection: Connection, key: TopicPartition, partition: Partition, epoch: int) -> None:
-        """Start over at the leader's log start: retention has deleted the records that would follow this log."""
+    async def _restart_at_leader_start(
+        self, connection: Connection, key: TopicPartition, partition: Partition, epoch: LeaderEpoch
+    ) -> None:
+        """Start over at the leader's log start: the leader has deleted the records after the end of this log."""
         wanted = ListOffsetsPartition(
             partition_index=key.partition, current_leader_epoch=epoch, timestamp=EARLIEST_TIMESTAMP
         )
@@ -316,7 +319,7 @@ class ReplicaFetchers:
         self._fetchers.clear()
 
     def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
-        """Follow the leaders of a new image. `Replicas.apply` must have been called with it before."""
+        """Follow the leaders of a new image. `Replicas.apply` must run first with the same image."""
         if self._stopped:
             return
         followed: dict[int, dict[TopicPartition, Partition]] = {}

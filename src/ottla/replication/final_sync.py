@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.replicas")
 
 LOGS_AT_ONCE = 16
-"""A file system brings many files to disk in one go."""
+"""Number of logs to sync at the same time. A file system can combine many syncs."""
 
 
 async def sync_logs(replicas: Replicas, background: Background) -> None:
-    """Do in threads nearly all that a clean close of the logs has to do. A log that grows meanwhile is synced once more
+    """Sync all logs in threads, so that the clean close afterwards is short. A log that grows meanwhile is synced again
     when it is closed."""
     partitions = iter([partition for partition in replicas if not partition.is_offline])
     await asyncio.gather(*(_sync_some(partitions, background) for _ in range(LOGS_AT_ONCE)))
@@ -35,6 +35,6 @@ async def _sync_some(partitions: Iterator[Partition], background: Background) ->
                 await background.run(preparation.sync)
                 log.finish_preparation(preparation)
         except OSError as error:
-            logger.warning("%s could not be synced before the broker closes it: %s", partition, error)
+            logger.warning("cannot sync %s before the broker closes it: %s", partition, error)
             if log.fsync_failed:
-                partition.close()  # Nobody knows what is on disk, so nothing more may be acknowledged.
+                partition.close()  # It is unknown which records are on disk, so no more appends may be acknowledged.

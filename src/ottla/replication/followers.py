@@ -1,9 +1,9 @@
-"""What a leader knows of its followers: how far each has come, and which of them are in sync.
+"""The leader's state of its followers: the log end of each, and which of them are in sync.
 
-The offset of a follower's fetch tells how far its log reaches. A follower is in sync as long as it was at the leader's
-end at some moment of the last `replica.lag.time.max.ms` (KIP-16). The high watermark is the lowest end of an in-sync
-replica. A replica counts from the moment the leader proposes it: the store may list it, and the controller may elect a
-new leader from that list, before this leader hears of the change.
+The offset of a follower's fetch is the end of its log. A follower is in sync if it was at the leader's end at some time
+during the last `replica.lag.time.max.ms` (KIP-16). The high watermark is the lowest log end of the in-sync replicas. A
+proposed replica counts as in sync at once: the store may already list it, and the controller may elect it as leader,
+before this leader learns of the change.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 UNKNOWN_END = -1
-"""The end of a follower that has not fetched yet in this leader's epoch. It keeps the high watermark where it is."""
+"""The end of a follower that has not fetched yet in this leader's epoch. It holds the high watermark back."""
 
 
 class Follower:
@@ -29,7 +29,7 @@ class Follower:
         if offset >= leader_end:
             self.caught_up_at = now
         elif offset >= self.leader_end_at_last_fetch:
-            # It has now what was there at the time of its last fetch, so it had caught up then.
+            # The follower now has everything up to the leader's end at its last fetch, so it was caught up then.
             self.caught_up_at = max(self.caught_up_at, self.last_fetch)
         self.end_offset = offset
         self.leader_end_at_last_fetch = leader_end
@@ -48,14 +48,14 @@ class Followers:
         """The in-sync followers that the leader has asked the store to list; None when no request is pending."""
 
     def update(self, followers: Iterable[int], in_sync: Collection[int], now: float) -> None:
-        """Take up what the store lists now, which also answers a pending request."""
+        """Apply the replicas that the store lists now. A pending proposal is settled."""
         self._followers = {it: self._followers.get(it) or Follower(now) for it in followers}
         self.in_sync = frozenset(in_sync)
         self.proposed = None
 
     def propose(self, in_sync: frozenset[int]) -> None:
-        """Note that the store is asked to list these. An earlier request may have been applied although its reply was
-        lost, so the followers of both requests count."""
+        """Note that the leader asks the store to list these. An earlier request may have been applied although its
+        reply was lost, so the followers of both requests count."""
         self.proposed = in_sync if self.proposed is None else in_sync | self.proposed
 
     @property
@@ -72,7 +72,7 @@ class Followers:
     def renew_if_caught_up(self, replica: int, offset: int, now: float) -> bool:
         """If an in-sync follower fetches from the leader's end for the second time, note only that it is alive.
 
-        Returns whether that is so. Otherwise nothing changes, and `fetches` must be called.
+        Otherwise change nothing and return False. The caller must then call `fetches`.
         """
         follower = self._followers.get(replica)
         if follower is None or replica not in self.in_sync or follower.leader_end_at_last_fetch != offset:
@@ -83,12 +83,12 @@ class Followers:
         return True
 
     def has(self, replica: int, offset: int) -> bool:
-        """Whether a consumer can continue at an offset on this follower: it has the record, or that is its end."""
+        """Whether a consumer can fetch at an offset from this follower: it is in the follower's log, or its end."""
         follower = self._followers[replica]
         return follower.log_start_offset <= offset <= follower.end_offset
 
     def progress(self, replica: int) -> tuple[int, float, int]:
-        """A sort key: the larger, the further a follower has come."""
+        """A sort key: the follower with the largest key has replicated most."""
         follower = self._followers[replica]
         return follower.end_offset, follower.caught_up_at, replica
 
@@ -103,8 +103,9 @@ class Followers:
         return committed
 
     def wanted(self, leader_end: int, needed_end: int, now: float, max_lag: float) -> frozenset[int]:
-        """The followers that should be in sync. To join, a follower must have everything up to `needed_end`: the high
-        watermark, and the start of the leader's epoch, before which its log may still differ from the leader's."""
+        """The followers that should be in sync. To join, a follower must have everything up to `needed_end`: up to the
+        high watermark, and up to the start of the leader's epoch, before which its log may differ from the leader's.
+        """
         oldest = now - max_lag
         return frozenset(
             replica

@@ -1,7 +1,8 @@
-"""How a follower copies its leader's log: where to continue, what to truncate, what to append.
+"""How a follower copies its leader's log: where it continues, what it truncates, what it appends.
 
-The leader is always right. Its reply to a fetch says when the follower's log has diverged: the last epoch that both may
-share, and where it ends (KIP-595). The follower truncates its log there and fetches again, until both agree.
+The leader's log is authoritative. If the follower's log has diverged, the leader's reply to a fetch has the last epoch
+that both logs may share, and the end offset of that epoch (KIP-595). The follower truncates its log there and fetches
+again, until both logs agree.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ if TYPE_CHECKING:
 
 
 class Position(NamedTuple):
-    """What a follower fetches next."""
+    """The state of a follower's log in a fetch request."""
 
     offset: int
     last_epoch: int
-    """The epoch of its last record, by which the leader tells whether the logs agree."""
+    """The epoch of the follower's last record. The leader uses it to check whether the logs agree."""
     log_start_offset: int
-    """By which the leader tells which offsets consumers may fetch here (KIP-392)."""
+    """The leader uses it to decide which offsets consumers may fetch from the follower (KIP-392)."""
 
 
 def position(partition: Partition) -> Position:
-    """The end of the log. `last_epoch` is the epoch of the last record: the leader need not know an epoch in which this
-    broker led and wrote nothing."""
+    """The position at the end of the log. `last_epoch` is the epoch of the last record, not the latest epoch: the
+    leader may not know an epoch in which this broker led and wrote nothing."""
     log = partition.log
     end = log.end_offset
     last_epoch = log.epochs.epoch_at(end - 1) if end > log.log_start_offset else NO_LEADER_EPOCH
@@ -57,7 +58,7 @@ def take_over(partition: Partition, answer: PartitionData) -> asyncio.Future[Non
     if headers:
         log = partition.log
         if headers[0].base_offset < log.end_offset == log.log_start_offset:
-            # The leader's log starts within a batch, which is sent whole. The reply has the log start offset.
+            # The leader's log starts within a batch, and the leader sends the whole batch.
             partition.restart_at(headers[0].base_offset)
         synced = partition.append_from_leader(data[:size], headers, answer.high_watermark)
     else:
@@ -68,13 +69,13 @@ def take_over(partition: Partition, answer: PartitionData) -> asyncio.Future[Non
 
 
 def _cut(partition: Partition, epoch: int, end_offset: int) -> None:
-    """The logs may agree up to the end of an epoch, in the log in which it ends earlier."""
+    """Truncate to the end of the last shared epoch. The logs can agree only up to the lower end of that epoch."""
     own = partition.log.end_offset_for_epoch(epoch)
     partition.truncate_to(end_offset if own.start_offset < 0 else min(end_offset, own.start_offset))
 
 
 def _whole_batches(partition: Partition, data: memoryview) -> list[BatchHeader]:
-    """The headers of the batches in a reply. The last batch may be incomplete; the next fetch brings it again."""
+    """The headers of the complete batches in a reply. The next fetch gets an incomplete last batch again."""
     headers = []
     for start, header in iter_headers(data):
         batch = data[start : start + header.size]

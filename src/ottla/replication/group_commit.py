@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.log.log import NoRoomError
+from ottla.log.storage import NoRoomError
 
 if TYPE_CHECKING:
     from ottla.env.background import Background
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class GroupCommit:
-    """At most one sync of a log runs at a time, in a thread; at most one more is due after it.
+    """At most one sync of a log runs at a time, in a thread. At most one more is scheduled after it.
 
-    No sync follows a failed one: it might succeed without having written what the failed one lost. A sync that found no
-    room on the disk (NoRoomError) may be repeated; the caller decides when.
+    After a failed sync there are no more: the next sync could succeed although the failed one has lost data. A sync
+    that found no room on the disk (NoRoomError) may be retried. The caller decides when.
     """
 
     __slots__ = ("_background", "_due", "_log", "_on_error", "_on_synced", "_running", "_stopped")
@@ -43,7 +43,7 @@ class GroupCommit:
             return
         self._due = True
         if not self._running:
-            # In the next iteration of the loop, so that appends which arrived together are synced together.
+            # The sync starts in the next iteration of the loop, so that it covers all appends of this iteration.
             asyncio.get_running_loop().call_soon(self._start)
 
     def stop(self) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ottla.env.clock import period_seconds
+from ottla.log.layout import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from ottla.replication.cleaning import LogCleaner
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ class Housekeeping:
         self._timers: dict[str, Timer] = {}
         self._cleaner = LogCleaner(replicas, clock, background, config)
         self._sweeping: set[LogDirectory] = set()
+        self._writing: set[tuple[LogDirectory, str]] = set()
+        """Checkpoints that a thread is writing."""
         self._chores: dict[str, Callable[[], None]] = {
             "log.retention.check.interval.ms": self.retain,
             "log.flush.offset.checkpoint.interval.ms": self._checkpoint_recovery_points,
@@ -54,7 +58,7 @@ class Housekeeping:
         """Remove the files of deleted segments and topics whose delay is over."""
         for directory in self._replicas.directories:
             if len(directory.trash) and directory not in self._sweeping:
-                # One sweep at a time: a large topic takes longer than the interval.
+                # One sweep at a time: the sweep of a large topic may take longer than the interval.
                 self._sweeping.add(directory)
                 self._background.run(directory.trash.sweep).add_done_callback(partial(self._swept, directory))
         self._timers["sweep"] = self._clock.call_later(_SWEEP_SECONDS, self._sweep)
@@ -70,14 +74,14 @@ class Housekeeping:
         self._cleaner.stop()
 
     def _schedule(self, interval: str) -> None:
-        delay = self._config().integer(interval) / 1000
+        delay = period_seconds(self._config().integer(interval))
         self._timers[interval] = self._clock.call_later(delay, self._run, interval)
 
     def _run(self, interval: str) -> None:
         try:
             self._chores[interval]()
         except Exception:
-            logger.exception("housekeeping (%s) failed and will be tried again", interval)
+            logger.exception("housekeeping (%s) failed, will retry", interval)
         self._schedule(interval)
 
     def retain(self) -> None:
@@ -86,13 +90,13 @@ class Housekeeping:
             try:
                 self._retain(partition, now_ms)
             except OSError as error:
-                logger.error("%s: retention failed and will be tried again: %s", partition, error)
+                logger.error("%s: retention failed, will retry: %s", partition, error)
 
     def _retain(self, partition: Partition, now_ms: int) -> None:
         removed = partition.log.retain(now_ms, partition.high_watermark)
         if removed:
             start = partition.log.log_start_offset
-            logger.info("%s: %d segments removed, the log starts at %d", partition, removed, start)
+            logger.info("%s: retention removed %d segments; the log starts at offset %d", partition, removed, start)
 
     def _expire_producers(self) -> None:
         now_ms = self._clock.time_ms()
@@ -100,16 +104,16 @@ class Housekeeping:
             partition.log.producers.expire(now_ms)
 
     def _checkpoint_recovery_points(self) -> None:
-        """Sync logs with rolled segments or overdue records, and checkpoint how far earlier syncs have come."""
+        """Sync logs with rolled segments or overdue records, and write the recovery points of earlier syncs."""
         for partition in self._replicas:
             if partition.log.sync_due:
                 partition.start_sync()
         for directory in self._replicas.directories:
-            self._in_background(directory.checkpoint_recovery_points)
+            self._write_checkpoint(directory, RECOVERY_POINTS, directory.checkpoint_recovery_points)
 
     def _checkpoint_log_starts(self) -> None:
         for directory in self._replicas.directories:
-            self._in_background(directory.checkpoint_log_start_offsets)
+            self._write_checkpoint(directory, LOG_START_OFFSETS, directory.checkpoint_log_start_offsets)
 
     def _checkpoint_high_watermarks(self) -> None:
         for directory in self._replicas.directories:
@@ -118,14 +122,21 @@ class Housekeeping:
                 for partition in self._replicas
                 if partition.topic_partition in directory.logs
             }
-            self._in_background(partial(directory.checkpoint_high_watermarks, marks))
+            write = partial(directory.checkpoint_high_watermarks, marks)
+            self._write_checkpoint(directory, HIGH_WATERMARKS, write)
 
-    def _in_background(self, write: Callable[[], None]) -> None:
-        work = self._background.run(write)
-        work.add_done_callback(partial(_log_failure, "a checkpoint could not be written"))
+    def _write_checkpoint(self, directory: LogDirectory, name: str, write: Callable[[], None]) -> None:
+        """Write a checkpoint in a thread, unless the last write of it still runs, as it may on a slow disk."""
+        if (directory, name) not in self._writing:
+            self._writing.add((directory, name))
+            self._background.run(write).add_done_callback(partial(self._written, directory, name))
+
+    def _written(self, directory: LogDirectory, name: str, work: asyncio.Future[None]) -> None:
+        self._writing.discard((directory, name))
+        _log_failure("writing a checkpoint failed", work)
 
 
 def _log_failure(what: str, work: asyncio.Future[Any]) -> None:
     error = work.exception()
     if error is not None:
-        logger.error("%s and will be tried again: %s", what, error)
+        logger.error("%s, will retry: %s", what, error)

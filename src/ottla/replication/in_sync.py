@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
+from ottla.env.clock import SHORTEST_PERIOD_SECONDS
 from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class InSyncReplicas:
         self._pending: set[Partition] = set()
 
     def start(self, partitions: Iterable[Partition]) -> None:
-        """Review all partitions of this collection from time to time. The collection may change."""
+        """Review all partitions of this collection periodically. The collection may change."""
         self._schedule(partitions)
 
     def stop(self) -> None:
@@ -45,7 +46,8 @@ class InSyncReplicas:
             task.cancel()
 
     def _schedule(self, partitions: Iterable[Partition]) -> None:
-        self._timer = self._clock.call_later(self._max_lag / 2, self._review_all, partitions)
+        delay = max(self._max_lag / 2, SHORTEST_PERIOD_SECONDS)
+        self._timer = self._clock.call_later(delay, self._review_all, partitions)
 
     @property
     def _max_lag(self) -> float:
@@ -57,10 +59,10 @@ class InSyncReplicas:
         self._schedule(partitions)
 
     def review(self, partition: Partition) -> None:
-        """Have the store list the followers that are in sync, if it lists others.
+        """If the store lists other followers as in sync, send an ISR change to the store.
 
-        If the reply to an ISR change was lost, the change is sent again; compare-and-set refuses the second one if the
-        first was applied.
+        If the reply to a change was lost, the change is sent again. Compare-and-set rejects the second change if the
+        first one was applied.
         """
         followers = partition.followers
         if followers is None or partition in self._pending:
@@ -83,8 +85,8 @@ class InSyncReplicas:
                 return  # The state has changed meanwhile. The next review decides again.
             await self._alter_isr(partition, wanted)
         except KafkaError as error:
-            # Although the store has refused this change, it may have applied an earlier one whose reply was lost. So
-            # the proposal stays until the image shows a new state.
+            # The store has rejected this change, but it may have applied an earlier one whose reply was lost. So the
+            # proposal stays until the image shows a new state.
             logger.info("%s: cannot change the in-sync replicas, will retry: %s", partition, error)
         else:
             for what, who in (("no longer in sync", gone), ("in sync again", joined)):

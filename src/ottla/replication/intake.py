@@ -110,8 +110,8 @@ def inspect(
         if implausible:
             # The time index and retention depend on the maximum timestamp.
             correct_max_timestamp(records, 0, header, pause=pause)
-    except RejectedRecords as error:
-        raise _record_errors(error, topic_partition, bounds) from None
+    except RejectedRecords as rejected:
+        raise _record_errors(rejected, topic_partition, bounds) from None
     except InvalidBatch as error:
         raise KafkaError(error.code, str(error)) from None
     return records

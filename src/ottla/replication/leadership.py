@@ -1,8 +1,8 @@
-"""Who leads a partition, which replicas are in sync, and how much is committed. Decides only: no I/O, no clock.
+"""The role of a replica, the in-sync replicas and the high watermark. Pure state: no I/O, no clock.
 
-The high watermark is the end of what is committed: consumers read up to it. Among several replicas it follows the
-slowest in-sync replica, and it stands still while fewer replicas are in sync than `min.insync.replicas` asks for
-(KIP-966; Apache Kafka 4 does so whether or not eligible leader replicas are enabled).
+The high watermark is the end of the committed records: consumers read up to it. With several replicas it is the lowest
+log end of the in-sync replicas. It does not advance while fewer replicas are in sync than `min.insync.replicas`
+requires (KIP-966; Apache Kafka 4 does so whether or not eligible leader replicas are enabled).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import NO_LEADER_EPOCH
+from ottla.model import NO_LEADER_EPOCH, LeaderEpoch
 
 if TYPE_CHECKING:
     from ottla.replication.followers import Followers
@@ -35,19 +35,19 @@ class Leadership:
 
     # Roles
 
-    def begin_epoch_as_leader(self, leader_epoch: int, followers: Followers | None, log_end: int) -> None:
+    def begin_epoch_as_leader(self, leader_epoch: LeaderEpoch, followers: Followers | None, log_end: int) -> None:
         self.leads = True
         self.leader_epoch = leader_epoch
         self.followers = followers
         self.epoch_start = log_end
 
-    def begin_epoch_as_follower(self, leader_epoch: int) -> None:
+    def begin_epoch_as_follower(self, leader_epoch: LeaderEpoch) -> None:
         self.leads = False
         self.leader_epoch = leader_epoch
         self.followers = None
 
     def check_leader_epoch(self, epoch: int) -> None:
-        """Refuse a client that knows an older or a newer leader than this one; -1 asks for no check (KIP-320)."""
+        """Reject a client that knows an older or a newer leader epoch; -1 means no check (KIP-320)."""
         if epoch == NO_LEADER_EPOCH or epoch == self.leader_epoch:
             return
         if epoch < self.leader_epoch:
@@ -58,7 +58,7 @@ class Leadership:
 
     @property
     def in_sync_count(self) -> int:
-        """How many replicas the store lists as in sync, the leader included."""
+        """Number of replicas that the store lists as in sync, including the leader."""
         return 1 if self.followers is None else 1 + len(self.followers.in_sync)
 
     def effective_min_isr(self, min_insync_replicas: int) -> int:
@@ -73,7 +73,7 @@ class Leadership:
         return in_sync < min_insync_replicas and in_sync < 1 + followers.count
 
     def replicated_offset(self, own_end: int) -> int:
-        """The highest offset that all in-sync replicas have, where `own_end` is the end of the leader's own part."""
+        """The highest offset that all in-sync replicas have. `own_end` is the end of the leader's own log."""
         return own_end if self.followers is None else self.followers.committed_offset(own_end)
 
     # The high watermark
@@ -96,7 +96,7 @@ class Leadership:
     def knows_committed(self) -> bool:
         """Whether the high watermark has reached the end that the log had when this broker began to lead.
 
-        Before that, the previous leader may have told consumers a higher one (KIP-207).
+        Before that, the previous leader may have returned a higher high watermark to consumers (KIP-207).
         """
         return self.high_watermark >= self.epoch_start
 

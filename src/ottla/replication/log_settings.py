@@ -1,4 +1,4 @@
-"""The part of a topic's settings that its logs act on."""
+"""The topic settings that a log needs."""
 
 from ottla.config.topic import TopicConfig
 from ottla.log.config import LogConfig
@@ -26,5 +26,5 @@ def log_config(config: TopicConfig) -> LogConfig:
 
 
 def _segment_ms(config: TopicConfig) -> int:
-    """What is in the active segment is not compacted, so `max.compaction.lag.ms` also limits how long that is one."""
+    """The active segment is never compacted, so it must roll within `max.compaction.lag.ms`."""
     return min(config.segment_ms, config.max_compaction_lag_ms) if config.compacted else config.segment_ms

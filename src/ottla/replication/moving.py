@@ -1,8 +1,8 @@
 """Partitions move from one log directory of this broker to another while they are in use (KIP-113).
 
-What is committed is copied into a log beside, and when that has come as far, it takes the place of the first in one
-step: nothing is appended meanwhile, since that step does not wait for anything. A move that a stop interrupts begins
-anew at the next start.
+The broker copies the committed records into a second log in the target directory. When the copy has caught up, it
+replaces the first log in one step on the event loop, so nothing is appended meanwhile. If the broker stops during a
+move, the move starts over at the next start.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.replicas")
 
 _CHUNK = 1 << 20
-_REST_SECONDS = 0.1
+_WAIT_SECONDS = 0.1
 _RETRY_SECONDS = 1.0
 
 
@@ -41,8 +41,8 @@ class _Move(NamedTuple):
     task: asyncio.Task[None]
 
 
-class _HistoryChangedError(Exception):
-    """The log was cut while it was copied, so that the copy need not agree with it any more."""
+class _LogChangedError(Exception):
+    """The log was truncated or replaced during the copy, so the copy may differ from it."""
 
 
 class LogMoves:
@@ -57,7 +57,7 @@ class LogMoves:
         )
 
     def start(self) -> None:
-        """Take up what the last stop interrupted."""
+        """Restart the moves that the last stop interrupted."""
         for directory in self._replicas.directories:
             for key in directory.interrupted_moves:
                 partition = self._replicas.get(*key)
@@ -69,15 +69,15 @@ class LogMoves:
             move.task.cancel()
 
     def move(self, key: TopicPartition, path: str) -> None:
-        """Have a partition lie in a log directory, from now on or as soon as it is copied there. Raises KafkaError.
+        """Move a partition to a log directory, in the background. Raises KafkaError.
 
-        A partition that is not here yet will be created there.
+        If this broker has no replica of the partition yet, a later one will be created in that directory.
         """
         if not can_be_moved(key):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"the name of {key} is too long to be moved")
         target = next((each for each in self._replicas.directories if each.absolute_path == path), None)
         if target is None:
-            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is no log directory of this broker")
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not a log directory of this broker")
         partition = self._replicas.get(*key)
         if partition is None:
             self._replicas.preferred_directories[key] = target
@@ -94,7 +94,7 @@ class LogMoves:
         key = partition.topic_partition
         task = asyncio.ensure_future(self._run(partition, target))
         self._moves[key] = _Move(target, task)
-        logger.info("%s moves to %s", key, target.path)
+        logger.info("moving %s to %s", key, target.path)
 
     def _end(self, key: TopicPartition) -> None:
         move = self._moves.pop(key)
@@ -111,10 +111,10 @@ class LogMoves:
         while self._replicas.get(*key) is partition and key not in target.logs:
             try:
                 await self._copy_and_swap(partition, target)
-            except _HistoryChangedError:
-                logger.info("%s was cut while it moved; it is copied again", key)
+            except _LogChangedError:
+                logger.info("%s was truncated during its move; copying it again", key)
             except (OSError, KafkaError) as error:
-                logger.error("%s cannot be moved to %s, which will be tried again: %s", key, target.path, error)
+                logger.error("cannot move %s to %s, will retry: %s", key, target.path, error)
                 await asyncio.sleep(_RETRY_SECONDS)
             self._drop_copy(key, target)
         del self._moves[key]
@@ -126,11 +126,11 @@ class LogMoves:
             found = copy.next(partition.high_watermark)
             if found is None:
                 copy.future.synced(await self._background.run(copy.future.sync))
-                if copy.is_close():
+                if copy.is_nearly_complete():
                     break
-                await asyncio.sleep(_REST_SECONDS)
+                await asyncio.sleep(_WAIT_SECONDS)
             elif self._rate.is_exceeded():
-                await asyncio.sleep(_REST_SECONDS)
+                await asyncio.sleep(_WAIT_SECONDS)
             else:
                 copy.append(await self._background.run(_slice(found).read), partition)
                 self._rate.record(found.size)
@@ -138,7 +138,7 @@ class LogMoves:
             self._swap(partition, copy, target)
 
     def _swap(self, partition: Partition, copy: _Copy, target: LogDirectory) -> None:
-        """Not interrupted by anything, so that both logs end at the same offset when one replaces the other."""
+        """Copy the last records and replace the log. Without an `await`, so that both logs end at the same offset."""
         key, source = partition.topic_partition, copy.source
         while (found := copy.next(source.end_offset)) is not None:
             copy.append(_slice(found).read(), partition)
@@ -151,7 +151,7 @@ class LogMoves:
         for directory in self._replicas.directories:
             if directory.logs.get(key) is source:
                 directory.hand_over(key)
-        logger.info("%s lies in %s now", key, target.path)
+        logger.info("moved %s to %s", key, target.path)
 
 
 def _slice(found: LogRead) -> FileSlice:
@@ -160,7 +160,7 @@ def _slice(found: LogRead) -> FileSlice:
 
 
 class _Copy:
-    """A log and how far it has been copied."""
+    """A log and its copy in the target directory."""
 
     def __init__(self, source: Log, future: Log) -> None:
         self.source = source
@@ -169,24 +169,24 @@ class _Copy:
         self._generation = source.compaction.generation
         self._is_new = True
 
-    def is_close(self) -> bool:
-        """Whether what is still to be copied is little enough to have everybody wait for it."""
+    def is_nearly_complete(self) -> bool:
+        """Whether one chunk is left to copy. That is short enough to block the event loop."""
         found = self.next(self.source.end_offset)
         return found is None or found.next_offset >= self.source.end_offset
 
     def next(self, limit: int) -> LogRead | None:
-        """What comes next below an offset; None when there is nothing."""
+        """The next chunk to copy below an offset; None if there is none."""
         if self.source.compaction.generation != self._generation:
-            raise _HistoryChangedError
+            raise _LogChangedError
         offset = self.source.log_start_offset if self._is_new else self.future.end_offset
         if offset < self.source.log_start_offset:
-            raise _HistoryChangedError
+            raise _LogChangedError
         found = self.source.read(offset, _CHUNK, limit)
         return None if found.file is None else found
 
     def append(self, data: bytes, partition: Partition) -> None:
         if self.source.compaction.generation != self._generation or partition.log is not self.source:
-            raise _HistoryChangedError
+            raise _LogChangedError
         headers = [header for _, header in iter_headers(data)]
         if self._is_new:
             self._begin_at(headers[0].base_offset)
@@ -199,7 +199,7 @@ class _Copy:
             self.future.truncate_fully(offset)
 
     def finish(self) -> None:
-        """The start may lie within the first batch, and moves while the log is copied."""
+        """Set the log start. It may be within the first batch, and may have moved during the copy."""
         if self._is_new:
             self._begin_at(self.source.log_start_offset)
         self.future.delete_records_before(self.source.log_start_offset)

@@ -1,4 +1,4 @@
-"""What a Fetch reads: which replica serves it, the records, and the wait when there are too few of them."""
+"""Serves Fetch: chooses the replica, reads the records, and waits if there are too few of them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 SELECTORS = (RACK_AWARE, "org.apache.kafka.common.replica.LeaderSelector")
-"""Kafka's own; others would have to be loaded as Java classes."""
+"""Kafka's own selectors. Others would have to be loaded as Java classes."""
 
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 CONSUMER = -1
-"""The replica id of a reader that is no replica."""
+"""The replica id of a consumer."""
 
 
 class Reader(NamedTuple):
-    """Who fetches, and how much at a time."""
+    """The consumer or follower that fetches, and its limits."""
 
     replica: int
     """The id of a follower, or `CONSUMER`."""
@@ -48,7 +48,7 @@ class Reader(NamedTuple):
 
 
 class PartitionRead(NamedTuple):
-    """What there is to say about one partition."""
+    """The result for one partition."""
 
     wanted: FetchPartition
     high_watermark: int
@@ -56,7 +56,7 @@ class PartitionRead(NamedTuple):
     log_start_offset: int
     records: FileSlice | None = None
     aborted: list[AbortedTransaction] | None = None
-    """The aborted transactions among the records, for a reader of committed ones."""
+    """The aborted transactions among the records, for a `read_committed` consumer."""
     error: ErrorCode = ErrorCode.NONE
     diverging: EpochStart | None = None
     """Where the reader's log differs from this one (KIP-595)."""
@@ -76,7 +76,7 @@ class Reads:
         throttle: ReplicationThrottle,
         clock: Clock,
     ) -> None:
-        """`throttle` is of what this broker sends to followers."""
+        """`throttle` limits the bytes that this broker sends to followers."""
         self.clock = clock
         self.config = config
         self.throttle = throttle
@@ -85,8 +85,8 @@ class Reads:
         self._image = image
 
     def find(self, wanted: FetchPartition, *, any_replica: bool) -> Partition:
-        """The partition, if this broker leads it, or has a replica of it where `any_replica` will do, in the leader
-        epoch that the reader knows. Raises KafkaError."""
+        """The partition, if this broker leads it, or with `any_replica` if it has a replica. The reader must know the
+        current leader epoch. Raises KafkaError."""
         topic, index = wanted.key
         if isinstance(topic, bytes):
             found = self._image().topic_by_id(topic)
@@ -99,9 +99,10 @@ class Reads:
         return partition
 
     def preferred_replica(self, partition: Partition, reader: Reader, offset: int) -> int | None:
-        """The follower in the consumer's rack that has come furthest; None to read from the leader (KIP-392).
+        """The follower in the consumer's rack that has replicated most; None to read from the leader (KIP-392).
 
-        Only a follower that is in sync and has the offset: another would send the consumer back, over and over again.
+        Only a follower that is in sync and has the offset. Any other follower would send the consumer back to the
+        leader.
         """
         followers, brokers = partition.followers, self._image().brokers
         leader = brokers.get(self._broker_id)
@@ -121,10 +122,10 @@ class Reads:
 
 
 class Fetch:
-    """One fetch: read, and when there is too little, wait and read again.
+    """One fetch: reads, and if there are too few bytes, waits and reads again.
 
-    It is the completion that the reply waits for, without a future, whose callbacks would take further turns of the
-    event loop.
+    The reply waits for this object. It is not a future, because the callbacks of a future run one iteration of the
+    event loop later.
     """
 
     __slots__ = ("_callback", "_partitions", "_reader", "_reads", "_size", "_urgent", "_waiter", "found", "session")
@@ -137,7 +138,7 @@ class Fetch:
         self._partitions: list[Partition] = []
         self._size = 0
         self._urgent = False
-        """Whether there is something to say that must not wait for records."""
+        """Whether the reply must be sent at once, for example because of an error."""
         self._waiter: DataWaiter | None = None
         self._callback: Callable[[Fetch], object] | None = None
 
@@ -157,7 +158,8 @@ class Fetch:
         return self._urgent or self._size >= reader.min_bytes or reader.max_wait_ms <= 0 or not self._partitions
 
     def _has_nothing_for_follower(self, wanted: FetchPartition) -> bool:
-        """A follower of many partitions fetches them all again and again, and there is news of few."""
+        """Whether there is nothing new for a follower. A fast path: of the many partitions that a follower fetches, few
+        have new records."""
         partition = wanted.partition
         if partition is None or not partition.leads or partition.leader_epoch != wanted.leader_epoch:
             return False
@@ -188,25 +190,35 @@ class Fetch:
             return PartitionRead(wanted, -1, -1, -1, None, [] if error.code in _UNKNOWN else None, error.code)
         self._partitions.append(partition)
         records = self._slice(read, limit)
-        return PartitionRead(
-            wanted,
-            partition.high_watermark,
-            partition.last_stable_offset,
-            partition.log.log_start_offset,
-            records,
-            aborted if records is not None or aborted is None else [],
+        if records is None and aborted is not None:
+            aborted = []
+        # Much faster than to call the class with its default values.
+        return tuple.__new__(
+            PartitionRead,
+            (
+                wanted,
+                partition.high_watermark,
+                partition.last_stable_offset,
+                partition.log.log_start_offset,
+                records,
+                aborted,
+                ErrorCode.NONE,
+                None,
+                -1,
+            ),
         )
 
     def _slice(self, read: LogRead, limit: int) -> FileSlice | None:
-        """Only the first batch of a reply may be over the limits, so that a large one does not block a reader."""
+        """The records as a file slice; None if they exceed the limit. The first batch of a reply may exceed it, because
+        otherwise a reader could never get past a large batch."""
         file, position, size, _ = read
         if file is None or (size > limit and self._size):
             return None
         self._size += size
-        return FileSlice(file, position, size)
+        return tuple.__new__(FileSlice, (file, position, size))
 
     def _elsewhere(self, partition: Partition, wanted: FetchPartition) -> PartitionRead | None:
-        """What a consumer gets instead of records: where its history differs, or whom to fetch from."""
+        """The result for a consumer that has diverged, or that should fetch from another replica; else None."""
         diverging = partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
         replica = None
         if diverging is None and self._reader.rack and self._reader.any_replica and partition.leads:
@@ -242,7 +254,7 @@ class Fetch:
     # Waiting
 
     def wait(self) -> None:
-        """Complete when there is enough to read, or when the reader has waited long enough."""
+        """Complete when there are enough bytes to read, or after the reader's `max_wait_ms`."""
         reader, clock = self._reader, self._reads.clock
         seconds = reader.max_wait_ms / 1000
         if reader.committed_only:

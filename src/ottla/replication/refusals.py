@@ -1,7 +1,8 @@
-"""Remembers why appends were refused, which explains gaps in the sequence numbers that come next (decision 13).
+"""Stores why appends were rejected, to explain the gaps in sequence numbers that follow (decision 13).
 
-A producer has several batches in flight. If the leader refuses the first of them for the moment, the next ones seem to
-leave a gap. The producer sends all of them again, unless it is told that its sequence numbers are wrong.
+A producer has several batches in flight. If the leader rejects the first one with a retriable error, the next ones have
+a gap in their sequence numbers. The producer retries all of them, unless the leader answers
+OUT_OF_ORDER_SEQUENCE_NUMBER.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
     from ottla.log.producers import SequenceGapError
 
 _GAP_SECONDS = 5.0
-"""For how long after a refusal a gap is explained by it."""
+"""A gap in this time after a rejected append is attributed to the rejection."""
 
-_NOWHERE = -1
+_NO_FAILED_WRITE = -1
 
 
 class Refusals:
@@ -24,9 +25,9 @@ class Refusals:
 
     def __init__(self) -> None:
         self._last = (-_GAP_SECONDS, ErrorCode.NONE)
-        """When appends were last refused for the moment, and why."""
-        self._write_failed_at = _NOWHERE
-        """Where the log ended when it last could not be written."""
+        """The time and the reason of the last rejected append."""
+        self._write_failed_at = _NO_FAILED_WRITE
+        """The end of the log at the last failed write."""
 
     def note(self, reason: ErrorCode, now: float) -> None:
         self._last = now, reason
@@ -36,15 +37,15 @@ class Refusals:
         self.note(ErrorCode.KAFKA_STORAGE_ERROR, now)
 
     def forget_failed_write(self) -> None:
-        self._write_failed_at = _NOWHERE
+        self._write_failed_at = _NO_FAILED_WRITE
 
     def last_write_failed(self, log_end: int) -> bool:
-        """Whether nothing was written since a write failed."""
+        """Whether no write has succeeded since the last failed one."""
         return self._write_failed_at == log_end
 
     def explain(self, gap: SequenceGapError, now: float) -> KafkaError:
-        """What to answer to a gap: the reason of the refusal that caused it, or the gap itself."""
+        """The error for a batch after a gap: the reason of the recent rejection, or the gap itself."""
         since, reason = self._last
         if gap.is_ahead and now - since < _GAP_SECONDS:
-            return KafkaError(reason, f"{gap.message}, which was refused a moment ago")
+            return KafkaError(reason, f"{gap.message}; an earlier batch was rejected a moment ago")
         return gap

@@ -1,8 +1,8 @@
-"""One replica of a partition, whatever its role: a log, what of it is committed and synced, who waits for it, and how a
-follower takes over its leader's records. `Partition` adds the leader's part.
+"""One replica of a partition: the parts that leaders and followers share, and the follower's part. `Partition` adds the
+leader's part.
 
-Three parts do the work: `leadership` decides what is committed, `durability` brings the log to disk, and `appends` has
-the appends that wait for either.
+Three parts do the work: `leadership` decides what is committed, `durability` syncs the log, and `appends` has the
+appends that wait for either.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.partition")
 
 _ALL = 1 << 31
-"""More bytes than a segment has."""
+"""More bytes than a segment can have."""
 
 
 class Replica(Leadership):
@@ -67,7 +67,7 @@ class Replica(Leadership):
         self.log = log
         self.config = config
         self.waiters: dict[DataWaiter, None] = {}
-        """Fetches that wait for committed records, in the order in which they came. They are woken in this order."""
+        """Fetches that wait for committed records, in the order of their arrival. They are woken in this order."""
         self.follower_waiters: dict[DataWaiter, None] = {}
         """Fetches of followers, which read up to the end of the log."""
         self._clock = clock
@@ -77,7 +77,7 @@ class Replica(Leadership):
         self._offline = False
 
     def configure(self, config: TopicConfig) -> None:
-        """Take up changed settings of the topic."""
+        """Apply changed settings of the topic."""
         old, self.config = self.config, config
         self.log.config = log_config(config)
         self._durability.configure(old, config)
@@ -88,18 +88,20 @@ class Replica(Leadership):
 
     @property
     def _own_end(self) -> int:
-        """How much of its own log the leader counts as its own: what it has, or what it has synced."""
+        """The end of the part of the leader's log that may be committed: the log end, or the synced end if records must
+        be synced before they become visible."""
         return self._durability.synced_end if self.config.syncs_before_visible else self.log.end_offset
 
     @property
     def in_sync_end(self) -> int:
-        """The highest offset that all in-sync replicas have, however few they are. Not below the high watermark."""
+        """The highest offset that all in-sync replicas have, regardless of `min.insync.replicas`. Never below the high
+        watermark."""
         if not self.leads:
             return self.high_watermark
         return max(self.high_watermark, self.replicated_offset(self._own_end))
 
     def _commit(self) -> None:
-        """Move the high watermark as far as the in-sync replicas have come, and complete the appends it passes."""
+        """Advance the high watermark to the lowest end of the in-sync replicas, and complete the appends it passes."""
         before, replicated = self.high_watermark, self.replicated_offset(self._own_end)
         if replicated > before and not self.is_under_min_isr(self.config.min_insync_replicas):
             self.commit_to(replicated, self.log.end_offset)
@@ -114,8 +116,8 @@ class Replica(Leadership):
             waiter.grew(size)
 
     def _size_between(self, start: int, end: int) -> int:
-        """The bytes that become readable when the high watermark moves; many if the log is damaged there, so that those
-        who wait look, and find out."""
+        """The bytes that become readable when the high watermark advances. If the log is damaged there, a large number,
+        so that waiting fetches wake up and return the error."""
         size, offset = 0, max(start, self.log.log_start_offset)
         try:
             while offset < end and (found := self.log.read(offset, _ALL, end)).file is not None:
@@ -128,7 +130,7 @@ class Replica(Leadership):
     def _wait_for(
         self, end_offset: int, replication_timeout: float | None, *, must_sync: bool
     ) -> asyncio.Future[None] | None:
-        """A future for what an append still has to wait for; None if there is nothing."""
+        """A future that completes when the append is replicated and synced as required; None if it already is."""
         synced = end_offset if must_sync and end_offset > self._durability.synced_end else 0
         if replication_timeout is not None and end_offset > self.high_watermark:
             return self._appends.add(end_offset, committed=end_offset, synced=synced, timeout=replication_timeout)
@@ -137,9 +139,9 @@ class Replica(Leadership):
     # Following
 
     def ready_to_fetch(self) -> bool:
-        """Whether this follower may fetch, which tells the leader that it has everything up to the end of its log.
+        """Whether this follower may fetch. A fetch tells the leader that everything up to the end of its log is stored.
 
-        Starts the sync that is missing: after a truncation that failed half-way, nothing else would.
+        Starts a sync if records must be synced before: after a truncation that failed half-way, nothing else would.
         """
         if self._offline:
             return False
@@ -151,9 +153,9 @@ class Replica(Leadership):
     def append_from_leader(
         self, batches: memoryview, headers: Sequence[BatchHeader], high_watermark: int
     ) -> asyncio.Future[None] | None:
-        """As a follower, append what the leader has, byte for byte. Raises KafkaError.
+        """As a follower, append batches of the leader unchanged. Raises KafkaError.
 
-        The future, if any, must be done before the next fetch.
+        If there is a future, the next fetch must wait for it.
         """
         if self._offline:
             raise self._offline_error()
@@ -167,13 +169,13 @@ class Replica(Leadership):
             return None
         must_sync = self._durability.appended(config)
         if config.syncs_before_visible and not must_sync:
-            # The leader waits for this follower: `flush.ms` on both would add up.
+            # The leader waits for this follower. The waits for `flush.ms` on both brokers would add up.
             self.start_sync()
         return self._wait_for(self.log.end_offset, None, must_sync=must_sync or config.syncs_before_visible)
 
     def advance_as_follower(self, leader_high_watermark: int) -> None:
-        """Take over the leader's high watermark. A new leader may not know yet how much is committed, so a lower one
-        changes nothing."""
+        """Advance the high watermark to the leader's. A lower one is ignored: a new leader may not know yet how much is
+        committed."""
         before, high_watermark = self.high_watermark, min(leader_high_watermark, self.log.end_offset)
         if high_watermark > before:
             self.commit_to(high_watermark, self.log.end_offset)
@@ -182,13 +184,13 @@ class Replica(Leadership):
                 self._wake(self._size_between(before, high_watermark))
 
     def truncate_to(self, offset: int) -> None:
-        """As a follower, drop what the leader does not have. Raises KafkaError, OSError."""
+        """As a follower, drop the records that the leader does not have. Raises KafkaError, OSError."""
         self.log.truncate_to(offset)
         self.reset_high_watermark(min(self.high_watermark, self.log.end_offset))
         self._durability.truncated()
 
     def restart_at(self, offset: int) -> None:
-        """As a follower, drop everything and continue where the leader's log begins, after the end of this one."""
+        """As a follower, drop all records and continue at the leader's log start, after the end of this log."""
         self.log.truncate_fully(offset)
         self.reset_high_watermark(offset)
         self._durability.truncated()
@@ -196,11 +198,11 @@ class Replica(Leadership):
     # Bringing to disk
 
     def start_sync(self) -> None:
-        """Bring to disk what was appended so far, in the background."""
+        """Sync all appended records in the background."""
         self._durability.start_sync()
 
     def continue_with(self, log: Log) -> None:
-        """Go on with a copy of the log, which has the same records in another directory."""
+        """Use a copy of the log, which has the same records in another directory, from now on."""
         log.config = self.log.config
         self.log = log
         self._durability.continue_with(log)
@@ -208,8 +210,8 @@ class Replica(Leadership):
             self.start_sync()
 
     def _sync_what_a_crash_left(self) -> None:
-        """Records that a crash left unsynced must be synced before they become visible, or before the leader is told
-        that they are here. There may never be an append that would start the sync."""
+        """Records that a crash left unsynced must be synced before they become visible, and before a fetch tells the
+        leader that they are stored. There may never be an append that would start the sync."""
         if self.config.syncs_before_visible and self.log.unflushed_messages > 0:
             self.start_sync()
 
@@ -224,9 +226,9 @@ class Replica(Leadership):
         self._go_offline(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"fsync failed: {error}"))
 
     def _not_written(self, error: OSError) -> KafkaError:
-        logger.error("%s: %s; the append is refused, what is stored stays readable", self.topic_partition, error)
+        logger.error("%s: %s; rejecting the append, stored records stay readable", self.topic_partition, error)
         self._refusals.note_failed_write(self.log.end_offset, self._clock.monotonic())
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log cannot be written: {error}")
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot write the log: {error}")
 
     # The end
 
@@ -240,19 +242,19 @@ class Replica(Leadership):
         self._fail_waiting(error)
 
     def _fail_waiting(self, error: KafkaError) -> None:
-        """Fail the appends that wait, and let the fetches that wait look again."""
+        """Fail the waiting appends, and let the waiting fetches read again."""
         self._appends.fail(error)
         for waiter in (*self.waiters, *self.follower_waiters):
             waiter.changed()
 
     @property
     def is_offline(self) -> bool:
-        """Whether nothing can be served, since nobody knows what is on disk."""
+        """Whether the replica is closed, or an fsync has failed. It then serves nothing."""
         return self._offline
 
     @property
     def can_be_written(self) -> bool:
-        """Whether the last append in this role did not fail: the disk has room and works."""
+        """False if the replica is offline, or if the last write failed, for example because the disk is full."""
         return not self._offline and not self._refusals.last_write_failed(self.log.end_offset)
 
     def _offline_error(self) -> KafkaError:
@@ -267,7 +269,7 @@ class Replica(Leadership):
         return self.log.read(offset, max_bytes, self.high_watermark)
 
     def read_committed(self, offset: int, max_bytes: int) -> tuple[LogRead, list[AbortedTransaction]]:
-        """Records below the last stable offset, and the aborted transactions that their reader must leave out."""
+        """Records below the last stable offset, and the aborted transactions that the consumer must skip."""
         if self._offline:
             raise self._offline_error()
         found = self.log.read(offset, max_bytes, self.last_stable_offset)
@@ -283,11 +285,11 @@ class Replica(Leadership):
 
     @property
     def last_stable_offset(self) -> int:
-        """Where readers of committed transactions stop."""
+        """The end offset for `read_committed` consumers."""
         return self.log.last_stable_offset(self.high_watermark)
 
     def delete_records_before(self, offset: int) -> int:
-        """Move the log start (-1: to the high watermark). Returns the new start."""
+        """Advance the log start (-1: to the high watermark). Returns the new start."""
         if self._offline:
             raise self._offline_error()
         offset = self.high_watermark if offset == -1 else offset

@@ -1,4 +1,4 @@
-"""All partitions that this broker hosts, kept in line with the cluster image."""
+"""All partitions that this broker hosts. They follow the cluster image."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.replicas")
 
 _CREATE_SECONDS = 0.02
-"""How long `apply` creates logs before other work gets its turn."""
+"""How long `apply` may create logs before it lets the event loop do other work."""
 
 _NEW_LOGS_AT_ONCE = 100
-"""New logs before the other parts of the broker hear of them."""
+"""Number of new logs after which the other parts of the broker apply the image again."""
 
 
 class Replicas:
@@ -45,8 +45,8 @@ class Replicas:
         on_unfinished: Callable[[], None] = lambda: None,
         on_caught_up: Callable[[Partition], None] = lambda _: None,
     ) -> None:
-        """`on_unfinished` is called when the image must be applied again, because there were more logs to create;
-        `on_caught_up` when a follower that is not in sync has fetched enough to join."""
+        """`on_unfinished` is called when the other parts of the broker must apply the image again, because more logs
+        were created. `on_caught_up` is called when a follower has fetched enough to join the in-sync replicas."""
         self.directories = directories
         self._broker_id = broker_id
         self._clock = clock
@@ -59,21 +59,21 @@ class Replicas:
         self._damaged: Mapping[str, str] = {}
         """Nodes of the store that do not parse, by path."""
         self._applied: dict[str, tuple[TopicState, Mapping[str, str]]] = {}
-        """The topics that are hosted as the image wants them, with the settings that were applied."""
-        self._complained_of: set[str] = set()
+        """The topics that match the image, with their applied settings."""
+        self._failed_topics: set[str] = set()
         """Topics that cannot be served. Each is logged once."""
         self._config: BrokerConfig | None = None
         self._starting = True
         self._image: ClusterImage | None = None
         self._create_until = 0.0
         self._created = 0
-        """New logs of which the other parts of the broker have not heard yet."""
+        """Number of new logs since the other parts of the broker last applied the image."""
         self._closed = False
         self._unfinished = False
         self._on_unfinished = on_unfinished
         self._on_caught_up = on_caught_up
         self.preferred_directories: dict[TopicPartition, LogDirectory] = {}
-        """The log directories in which partitions that are not here yet will be created."""
+        """The log directories for partitions that will be created later."""
         self._high_watermarks: dict[TopicPartition, int] = {}
         for directory in directories:
             self._high_watermarks.update(directory.read_high_watermarks())
@@ -113,7 +113,7 @@ class Replicas:
             TopicPartition(topic.name, state.partition)
             for topic in self._topics.values()
             for state in topic.partitions
-            if topic.name in self._complained_of
+            if topic.name in self._failed_topics
             and state.leader == self._broker_id
             and (topic.name, state.partition) not in self._led
         }
@@ -123,9 +123,9 @@ class Replicas:
         state = self._state(TopicPartition(topic, index))
         if state is None:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{index}")
-        if state.leader == self._broker_id and topic in self._complained_of:
-            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} cannot be served")
-        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic}-{index} is not led here, or not yet")
+        if state.leader == self._broker_id and topic in self._failed_topics:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{index} cannot be opened")
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {topic}-{index}")
 
     def _state(self, key: TopicPartition) -> PartitionState | None:
         topic = self._topics.get(key.topic)
@@ -142,7 +142,8 @@ class Replicas:
         for name, topic in before.items():
             now = image.topics.get(name)
             if now is not topic and (now is None or now.topic_id != topic.topic_id):
-                # A topic of that name may have been created again since the last image. The old logs are not its own.
+                # A topic with the same name may have been created since the last image. The old logs do not belong to
+                # it.
                 self._applied.pop(name, None)
                 self._drop(topic)
         for name, topic in image.topics.items():
@@ -154,7 +155,8 @@ class Replicas:
             self._clock.call_later(0.0, self._create_more)
 
     def _create_more(self) -> None:
-        """Go on with the last image. From time to time, and at the end, all parts of the broker apply it again."""
+        """Create more logs of the last image. After `_NEW_LOGS_AT_ONCE` logs, and at the end, let all parts of the
+        broker apply the image again."""
         if self._closed:
             return
         assert self._image is not None
@@ -170,22 +172,22 @@ class Replicas:
         try:
             finished = self._host_partitions(topic, checked_topic_config(config, overrides))
         except (OSError, LogDirectoryError, ConfigError) as error:
-            level = logging.DEBUG if topic.name in self._complained_of else logging.ERROR
+            level = logging.DEBUG if topic.name in self._failed_topics else logging.ERROR
             logger.log(level, "%s cannot be served, will retry: %s", topic.name, error)
-            self._complained_of.add(topic.name)
+            self._failed_topics.add(topic.name)
             self._applied.pop(topic.name, None)
         else:
-            self._complained_of.discard(topic.name)
+            self._failed_topics.discard(topic.name)
             if finished:
                 self._applied[topic.name] = (topic, overrides)
 
     def _host_partitions(self, topic: TopicState, config: TopicConfig) -> bool:
-        """Returns whether all partitions are hosted. Creating thousands of directories takes seconds, in which nobody
-        would be served: the next call of `apply` creates more."""
+        """Create and configure the partitions of a topic. Returns whether all are hosted. To create thousands of logs
+        takes seconds and blocks the event loop, so the next call of `apply` creates the rest."""
         for state in topic.partitions:
             key = topic.name, state.partition
             if self._broker_id not in state.replicas:
-                self._let_go(key)
+                self._delete_replica(key)
                 continue
             partition = self._partitions.get(key)
             if partition is None:
@@ -195,7 +197,7 @@ class Replicas:
                 partition = self._partitions[key] = self._host(topic, state, config)
             else:
                 partition.configure(config)
-            self._give_role(partition, state)
+            self._apply_role(partition, state)
         return True
 
     def _host(self, topic: TopicState, state: PartitionState, config: TopicConfig) -> Partition:
@@ -212,8 +214,8 @@ class Replicas:
             on_caught_up=self._on_caught_up,
         )
 
-    def _give_role(self, partition: Partition, state: PartitionState) -> None:
-        """Lead or follow, as the image says."""
+    def _apply_role(self, partition: Partition, state: PartitionState) -> None:
+        """Make the replica a leader or a follower, as in the image."""
         key = partition.topic_partition
         changed = state.version != partition.state_version
         partition.state_version = state.version
@@ -231,7 +233,7 @@ class Replicas:
             followers = Followers(others, in_sync, self._clock.monotonic()) if others else None
             partition.lead(state.leader_epoch, followers)
 
-    def _let_go(self, key: tuple[str, int]) -> None:
+    def _delete_replica(self, key: tuple[str, int]) -> None:
         """Delete a replica that the image no longer assigns to this broker."""
         partition = self._partitions.pop(key, None)
         self._led.pop(key, None)
@@ -241,7 +243,7 @@ class Replicas:
 
     def _open_log(self, key: TopicPartition, topic: TopicState, config: TopicConfig) -> Log:
         present = [directory for directory in self.directories if key in directory.logs]
-        # A crash at the end of a move between directories leaves the log in both. The longer one is kept.
+        # A crash at the end of a move between directories leaves the log in both. Keep the longer one.
         present.sort(key=lambda directory: directory.logs[key].end_offset, reverse=True)
         kept: Log | None = None
         for directory in present:
@@ -249,7 +251,7 @@ class Replicas:
                 kept = directory.logs[key]
                 continue
             logger.warning(
-                "%s in %s belongs to a deleted topic of that name, or is a copy; deleting it", key, directory.path
+                "deleting %s in %s: it belongs to a deleted topic of that name, or is a copy", key, directory.path
             )
             directory.delete_log(key)
         if kept is not None:
@@ -263,7 +265,7 @@ class Replicas:
 
     def _drop(self, topic: TopicState) -> None:
         for state in topic.partitions:
-            self._let_go((topic.name, state.partition))
+            self._delete_replica((topic.name, state.partition))
 
     def _delete_log(self, key: TopicPartition) -> None:
         for directory in self.directories:
@@ -271,7 +273,7 @@ class Replicas:
                 try:
                     directory.delete_log(key)
                 except OSError as error:
-                    logger.error("%s cannot be deleted and stays until the next start: %s", key, error)
+                    logger.error("cannot delete %s, which stays until the next start: %s", key, error)
 
     def delete_strays(self) -> None:
         """Delete logs that the image does not assign to this broker: a crash interrupted their deletion."""
@@ -279,9 +281,9 @@ class Replicas:
             for key in list(directory.logs):
                 state = self._state(key)
                 if topic_path(key.topic) in self._damaged:
-                    logger.warning("%s is kept: nobody can read whether the cluster wants it", key)
+                    logger.warning("keeping %s: the topic's node in the store is damaged", key)
                 elif state is None or self._broker_id not in state.replicas:
-                    logger.info("%s is on disk but not in the cluster; deleting it", key)
+                    logger.info("deleting %s, which the cluster does not assign to this broker", key)
                     self._delete_log(key)
 
     def close(self) -> None:

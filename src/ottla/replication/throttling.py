@@ -1,7 +1,7 @@
-"""Replication that may take only so many bytes a second, so that moving partitions leaves room for clients (KIP-73).
+"""Limits the bytes per second of replication, so that moving partitions leaves bandwidth for clients (KIP-73).
 
-Topics name the replicas that are slowed down, brokers the rate, and leaders and followers each keep to their own. Only
-a replica that is not in sync is held up: one that is would leave the in-sync replicas for no reason of its own.
+The topic settings name the throttled replicas, and the broker settings the rates. Leaders and followers have a rate of
+their own each. Only replicas that are not in sync are throttled: an in-sync replica would fall out of the ISR.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ ALL_REPLICAS = "*"
 
 
 class ByteRate:
-    """How many bytes a second passed lately, beside how many may."""
+    """Measures bytes per second over the last samples, and compares them with the configured rate."""
 
     def __init__(self, rate_key: str, window_key: str, clock: Clock, config: Callable[[], BrokerConfig]) -> None:
-        """`window_key` is the beginning of the names that tell how many samples are kept, and how long each is."""
+        """`window_key` is the prefix of the two settings for the number of samples and the length of a sample."""
         self._rate_key = rate_key
         self._window_key = window_key
         self._clock = clock
         self._config = config
         self._samples: deque[tuple[float, int]] = deque()
-        """When each sample began, and the bytes since then."""
+        """The start time and the bytes of each sample."""
 
     def record(self, size: int) -> None:
         now = self._clock.monotonic()
@@ -59,7 +59,7 @@ class ByteRate:
 
 
 class ReplicationThrottle(ByteRate):
-    """One side of it: what this broker sends as a leader, or takes over as a follower."""
+    """The throttle for one role: for the bytes that this broker sends as a leader, or fetches as a follower."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class ReplicationThrottle(ByteRate):
         self._replicas = replicas
 
     def concerns(self, partition: Partition) -> bool:
-        """Whether this broker's replica of the partition is among those that the topic names."""
+        """Whether the topic settings name this broker's replica of the partition."""
         named = self._replicas(partition.config)
         if not named:
             return False

@@ -1,4 +1,4 @@
-"""Which record of a partition has a timestamp: found in a thread, because batches have to be opened."""
+"""Finds a record of a partition by its timestamp. Runs in a thread, because batches must be decompressed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from ottla.records.invalid import InvalidBatch
 
 if TYPE_CHECKING:
     from ottla.log.timestamp_search import TimestampOffset, TimestampSearch
+    from ottla.model import LeaderEpoch
     from ottla.replication.partition import Partition
 
 LOOKUP_SECONDS = 30.0
-"""How long the lookups of one request may take. A header can name a timestamp that none of the batch's records has, so
-a client could make every batch of a topic be opened."""
+"""How long the lookups of one request may take. A batch header can have a maximum timestamp that none of its records
+has, so a client could force the broker to open every batch of a topic."""
 
 
 def lookup_deadline() -> float:
@@ -26,7 +27,8 @@ def lookup_deadline() -> float:
 
 
 async def find_timestamp(partition: Partition, timestamp: int, deadline: float) -> TimestampOffset | None:
-    """The first record that is not older than a timestamp, or the one with the largest. Raises KafkaError."""
+    """The first record that is not older than a timestamp. For MAX_TIMESTAMP, the record with the largest timestamp.
+    Raises KafkaError."""
     log, leader_epoch = partition.log, partition.leader_epoch
     try:
         searches = log.search_max_timestamp() if timestamp == MAX_TIMESTAMP else log.search_timestamp(timestamp)
@@ -51,10 +53,10 @@ def _step(search: TimestampSearch, deadline: float) -> bool:
     return search.step(_LimitedPauses(deadline))
 
 
-def _check_leads(partition: Partition, leader_epoch: int) -> None:
-    """A leader does not truncate its log. If it led all the time, the search has seen what is in the log."""
+def _check_leads(partition: Partition, leader_epoch: LeaderEpoch) -> None:
+    """A leader never truncates its log. So the result is valid if this broker led during the whole search."""
     if partition.is_offline or not partition.leads or partition.leader_epoch != leader_epoch:
-        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} got another leader meanwhile")
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} got another leader during the search")
 
 
 class _LimitedPauses(Pauses):
@@ -67,4 +69,4 @@ class _LimitedPauses(Pauses):
     def __call__(self) -> None:
         super().__call__()
         if self._monotonic() > self._deadline:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too many batches have to be opened to find the timestamp")
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the search for the timestamp had to open too many batches")

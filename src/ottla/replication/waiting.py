@@ -1,4 +1,4 @@
-"""Long-polls: a fetch that found fewer bytes than it wants waits for more, or for its timeout."""
+"""Long polls: a fetch that found fewer bytes than `min_bytes` waits for more, or for its timeout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class DataWaiter:
-    """Calls back once: when `missing` more bytes became readable in the partitions, or after `timeout` seconds."""
+    """Calls back once: when `missing` more bytes have become readable in the partitions, or after `timeout` seconds."""
 
     __slots__ = ("_callback", "_missing", "_timer", "_waiting")
 
@@ -24,10 +24,10 @@ class DataWaiter:
         timeout: float,
         callback: Callable[[], None],
     ) -> None:
-        """`waiting` are the partitions' lists of waiters, in which this one is entered."""
+        """`waiting` are the lists of waiters of the partitions. This waiter adds itself to them."""
         self._callback: Callable[[], None] | None = callback
-        """None when it was called or cancelled. The callback's owner usually refers to this waiter: the reference must
-        go, so that no cycle is left to the garbage collector."""
+        """None after the call or after `cancel`. The owner of the callback usually refers to this waiter, so dropping
+        the callback breaks a reference cycle."""
         self._missing = missing
         self._waiting = waiting
         for others in waiting:
@@ -54,14 +54,14 @@ class DataWaiter:
         callback = self._callback
         if callback is not None:
             self.cancel()
-            # Not at once: requests that arrived together may append more, and one reply can carry all of it.
+            # In the next iteration of the loop: other requests of this iteration may append more to the same reply.
             asyncio.get_running_loop().call_soon(callback)
 
 
 class StableDataWaiter(DataWaiter):
-    """For readers of committed transactions: bytes become readable for them only when the transaction ends.
+    """For `read_committed` consumers: records of a transaction become readable only when the transaction ends.
 
-    So the bytes are not counted. When the last stable offset of a partition has moved, `has_enough` is called.
+    So this waiter does not count bytes. When the last stable offset of a partition has advanced, it calls `has_enough`.
     """
 
     __slots__ = ("_has_enough", "_partitions", "_stable_offsets")
@@ -77,13 +77,13 @@ class StableDataWaiter(DataWaiter):
         super().__init__(clock, [partition.waiters for partition in partitions], 1, timeout, callback)
         self._partitions = partitions
         self._has_enough = has_enough
-        self._stable_offsets = self._look()
+        self._stable_offsets = self._read_stable_offsets()
 
-    def _look(self) -> list[int]:
+    def _read_stable_offsets(self) -> list[int]:
         return [partition.last_stable_offset for partition in self._partitions]
 
     def grew(self, size: int) -> None:
-        stable_offsets = self._look()
+        stable_offsets = self._read_stable_offsets()
         if stable_offsets != self._stable_offsets:
             self._stable_offsets = stable_offsets
             if self._has_enough():

@@ -1,1 +1,1 @@
-"""Sockets, listeners and dispatch; `broker.py` puts the whole broker together."""
+"""Connections, listeners and dispatch. `broker.py` assembles the whole broker."""

@@ -1,7 +1,8 @@
-"""Starts and stops a broker. Everything it needs from outside comes in through `World`."""
+"""Starts and stops a broker. `World` has everything that the broker needs from outside."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -67,15 +68,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.broker")
 
+_HAND_OVER_SECONDS = 30.0
+"""How long a stopping broker tries to hand over its leadership. It cannot while the store does not answer."""
+
 EVERY_INTERFACE = ("0.0.0.0", "::")
 
 
 class StartupError(Exception):
-    """The broker cannot start; the message is one sentence that says why and what to do."""
+    """The broker cannot start. The message is one sentence with the reason and the remedy."""
 
 
 class ShutdownError(Exception):
-    """The broker has stopped, but not everything could be brought to disk; the next start will check the logs."""
+    """The broker has stopped, but could not sync all data. The next start will check the logs."""
 
 
 @dataclass
@@ -90,7 +94,7 @@ class World:
     chores: Workers = field(default_factory=partial(Threads, 4, "chore"))
     """For compaction, deletions, checkpoints and moves, which may take minutes."""
     inspections: Workers = field(default_factory=partial(Threads, 2, "inspection", drop_queued=True))
-    """For batches that have to be opened. Each one may take 128 MB of memory, so their number is small."""
+    """For opening batches. Each batch may take 128 MB of memory, so there are few threads."""
     store_work: Workers = field(default_factory=partial(Threads, 1, "store"))
     """For the store. The session with the store, and with it every leadership, depends on this thread alone."""
     loads: Workers = field(default_factory=partial(Threads, 2, "load"))
@@ -100,16 +104,16 @@ class World:
     random: random.Random = field(default_factory=random.SystemRandom)
     boot_id: str = field(default_factory=boot_id)
     store: Callable[[], Store] | None = None
-    """A store to share with other brokers; without it, the broker has one of its own in its data directory."""
+    """Creates a store that brokers share. None: the broker creates the store that its settings name."""
 
 
 class BrokerServer:
-    """One broker. `start` returns when clients can connect; `stop` leaves everything on disk, marked as clean."""
+    """One broker. `start` returns when clients can connect. `stop` syncs all data and marks the shutdown as clean."""
 
     def __init__(self, config: BrokerConfig, world: World | None = None) -> None:
         self.addresses: dict[str, Address] = {}
         self.watchdog = Watchdog()
-        """Watches nothing until whoever runs the event loop starts it."""
+        """Does nothing until the owner of the event loop starts it."""
         self._config = config
         self._world = world or World()
         self._id = config.integer("node.id")
@@ -153,7 +157,7 @@ class BrokerServer:
         elif previous is not Shutdown.CLEAN and metadata.image.topics:
             if previous is Shutdown.POWER_LOST:
                 await controller.leave_in_sync()
-            # Other replicas take over where they can. The partitions that stay here get a new leader epoch.
+            # Other in-sync replicas become leaders where possible. The other partitions get a new leader epoch.
             await controller.elect_leaders(stopping=[self._id])
             await metadata.begin_new_epochs()
         record_start(self._world.disk, self._config.list("log.dirs"), self._world.boot_id)
@@ -168,10 +172,10 @@ class BrokerServer:
             self._closing.push_async_callback(self._hand_over, broker, roles)
 
     async def _hand_over(self, broker: Broker, roles: Roles) -> None:
-        """Before this broker stops, others lead its partitions and another broker becomes the controller.
+        """Before this broker stops, hand its partitions to other leaders and the controller role to another broker.
 
-        The broker stops to fetch first. Otherwise it would be in sync again at once, and leaders would wait for it
-        when it is gone. It serves clients until all other brokers know the new leaders and the new controller.
+        First the broker stops fetching. Otherwise it would rejoin the in-sync replicas at once, and leaders would wait
+        for it after it has stopped. It serves clients until all other brokers know the new leaders and controller.
         """
         metadata = broker.metadata
         metadata.stopping = True
@@ -179,21 +183,24 @@ class BrokerServer:
         led = sorted({it.topic_partition.topic for it in broker.replicas if it.leads})
         roles.fetchers.stop()
         try:
-            await roles.controller.elect_leaders(stopping=[self._id])
-            await roles.controller.resign()
-            if led or was_controller:
-                await until_known(metadata, broker.peers, led)
+            async with asyncio.timeout(_HAND_OVER_SECONDS):
+                await roles.controller.elect_leaders(stopping=[self._id])
+                await roles.controller.resign()
+                if led or was_controller:
+                    await until_known(metadata, broker.peers, led)
+        except TimeoutError:
+            logger.warning("cannot hand over leadership before stopping: not done in %g s", _HAND_OVER_SECONDS)
         except (StoreError, KafkaError) as error:
-            logger.warning("leadership could not be handed over before stopping: %s", error)
+            logger.warning("cannot hand over leadership before stopping: %s", error)
 
     async def _open_store(self) -> Store:
-        """The store is opened first, since it names the cluster; it is closed before the logs are."""
+        """Open the store. It comes first because it has the cluster id. It is closed before the logs."""
         world, path = self._world, self._config.list("log.dirs")[0]
         try:
             if not world.disk.exists(path):
                 world.disk.make_directory(path)
                 world.disk.sync_directory(os.path.dirname(path.rstrip("/")))
-            # The lock is taken later. This check gives a clearer error than the store would.
+            # The broker takes the lock later. This check gives a clearer error than the store would.
             with world.disk.lock(f"{path}/{LOCK}"):
                 pass
         except BlockingIOError as error:
@@ -209,7 +216,7 @@ class BrokerServer:
         return store
 
     async def _identify(self, store: Store) -> tuple[str, bool]:
-        """A directory that came from Apache Kafka keeps the id of its cluster."""
+        """The cluster id, and whether the store is new. A directory from Apache Kafka keeps its cluster id."""
         try:
             known = read_identity(self._world.disk, self._config.list("log.dirs")[0])
         except ValueError as error:
@@ -219,12 +226,13 @@ class BrokerServer:
         return await ensure_cluster_id(store, self._world.random.randbytes, known.cluster_id if known else None)
 
     async def _refuse_empty_store(self, store: Store, cluster_id: str) -> None:
-        """A single broker learns its topics again from its logs. In a cluster, each would delete others' topics."""
+        """Fail if a shared store is empty. A single broker can restore its topics from its logs, but in a cluster each
+        broker would then delete the topics of the others."""
         if await store.get(CLUSTER_ID) is None:
             path = self._config.list("log.dirs")[0]
             raise StartupError(
                 f"{path} belongs to cluster {cluster_id}, but {describe(self._config)} is empty: "
-                "it is the wrong one, or its data is lost."
+                "it is the wrong store, or its data is lost."
             )
 
     def _open_directories(self, cluster_id: str, metadata: ClusterMetadata) -> None:
@@ -250,14 +258,14 @@ class BrokerServer:
                 each.callback(directory.close)
 
     def _topics_on_disk(self) -> dict[str, tuple[TopicId, int, int]]:
-        """By name: the id, the number of partitions and the latest leader epoch."""
+        """The id, the number of partitions and the latest leader epoch of each topic, by name."""
         found: dict[str, tuple[TopicId, int, int]] = {}
         for directory in self._directories:
             for key, log in directory.logs.items():
                 topic_id = directory.topic_id(key)
                 if topic_id is None:
                     raise StartupError(
-                        f"{log.path} does not say which topic it belongs to (partition.metadata); move it elsewhere."
+                        f"{log.path} has no topic id (partition.metadata is missing or damaged); move it elsewhere."
                     )
                 _, partitions, epoch = found.get(key.topic, (topic_id, 0, 0))
                 found[key.topic] = topic_id, max(partitions, key.partition + 1), max(epoch, log.latest_epoch)
@@ -332,7 +340,7 @@ class BrokerServer:
         return broker, roles
 
     async def _listen(self, broker: Broker, store: Store, session: FormerSession) -> None:
-        """Register with the addresses that were bound, then serve."""
+        """Bind the listeners, register the broker with their addresses, then accept connections."""
         listeners = Listeners(broker, self._world.network, self.watchdog)
         self._closing.callback(listeners.close)
         for listener in broker_listeners(self._config):
@@ -340,7 +348,7 @@ class BrokerServer:
                 address = await listeners.bind(listener.name, listener.host or "0.0.0.0", listener.port)
             except OSError as error:
                 raise StartupError(
-                    f"{listener.host}:{listener.port} cannot be listened on: {error.strerror}; "
+                    f"cannot listen on {listener.host}:{listener.port}: {error.strerror}; "
                     "choose another port with --listen HOST:PORT."
                 ) from error
             self.addresses[listener.name] = address
@@ -372,7 +380,7 @@ async def _alter_isr(metadata: ClusterMetadata, partition: Partition, followers:
 
 
 def _open_segment_files() -> int:
-    """Half of the files a process may open; the other half is for its clients."""
+    """Half of the files that the process may open. The other half is for client connections."""
     return max(512, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
@@ -380,10 +388,10 @@ def _check_supported(config: BrokerConfig) -> None:
     for listener in broker_listeners(config):
         if listener.protocol != "PLAINTEXT":
             raise StartupError(
-                f"listener {listener.name} wants {listener.protocol}; only PLAINTEXT listeners are served so far."
+                f"listener {listener.name} has protocol {listener.protocol}; only PLAINTEXT is supported."
             )
     if config.boolean("zookeeper.set.acl") and config.get("zookeeper.auth.digest") is None:
         raise StartupError("zookeeper.set.acl protects nothing without zookeeper.auth.digest=user:password; set both.")
     selector = config.get("replica.selector.class")
     if selector is not None and selector not in SELECTORS:
-        raise StartupError(f"replica.selector.class is {selector}; only {' and '.join(SELECTORS)} are known.")
+        raise StartupError(f"replica.selector.class is {selector}; only {' and '.join(SELECTORS)} are supported.")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.handlers.exchange import CloseConnectionError
+from ottla.handlers.exchange import CloseConnectionError, PendingReply
 from ottla.handlers.session import Session
 from ottla.model import printable
 from ottla.server.dispatch import Dispatcher
@@ -19,7 +19,7 @@ from ottla.wire import DecodeError
 if TYPE_CHECKING:
     from ottla.env.network import Connection, Part
     from ottla.handlers.context import Broker
-    from ottla.handlers.exchange import Completion, PendingReply
+    from ottla.handlers.exchange import Completion
     from ottla.server.buffers import Buffers
     from ottla.server.watchdog import Watchdog
 
@@ -31,8 +31,21 @@ MAX_OUTSTANDING = 128
 MAX_UNSENT = 1 << 20
 """Reply bytes a peer may leave unread before it is read no further. One reply may be larger."""
 
+MAX_READ_AHEAD = 64 << 10
+"""Bytes of further requests that are received while a client waits for a reply."""
+
 MAX_SERVE_SECONDS = 0.02
-"""How long one connection is served before the others are."""
+"""How long one connection is served before the others are. Connections that all have more to serve share this time, so
+that one round of the event loop takes about this long however many they are."""
+
+
+class Busy:
+    """How many connections of a broker wait for their next share of the event loop."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
 
 
 class _Slot:
@@ -55,6 +68,7 @@ class ClientConnection:
 
     __slots__ = (
         "_blocked",
+        "_busy",
         "_connection",
         "_dispatcher",
         "_frames",
@@ -77,6 +91,7 @@ class ClientConnection:
         connection: Connection,
         listener: str,
         buffers: Buffers,
+        busy: Busy,
         watchdog: Watchdog,
         on_close: Callable[[ClientConnection], None],
     ) -> None:
@@ -84,6 +99,7 @@ class ClientConnection:
         self._session = Session(listener, connection.local, connection.peer)
         self._dispatcher = Dispatcher(broker, self._session, watchdog)
         self._monotonic = broker.clock.monotonic
+        self._busy = busy
         self._on_close = on_close
         self._frames = FrameReader(buffers, broker.config.integer("socket.request.max.bytes"))
         self.buffer = self._frames.buffer
@@ -107,10 +123,10 @@ class ClientConnection:
 
     @property
     def idle(self) -> bool:
-        """Whether silence counts against the client. One that waits for a reply is still read, so that its end would be
-        noticed, unless it sent more meanwhile.
+        """Whether silence counts against the client. While a client waits for a reply, its silence is expected, and its
+        end would be noticed, unless reading is paused.
         """
-        return not self._outstanding or self._frames.buffered > 0
+        return not self._outstanding or self._paused
 
     def received(self, count: int) -> None:
         self.last_active = now = self._monotonic()
@@ -142,13 +158,14 @@ class ClientConnection:
                 if frame is None:
                     break
                 reply = self._dispatcher.serve(frame, now)
-                if not isinstance(reply, list):
+                more = frames.buffered
+                if isinstance(reply, PendingReply):
                     self._reply_later(reply)
-                elif self._outstanding or self._outbox or frames.buffered:
+                elif more or self._outstanding or self._outbox:
                     self._reply(reply)
                 elif reply:
                     self._connection.send(reply)
-                if not frames.buffered:
+                if not more:
                     break
                 self._look_after_others(now)
         except Exception as error:
@@ -157,8 +174,7 @@ class ClientConnection:
         frames.settle()
         if self._outbox:
             self._flush()
-        # A waiting client that has sent nothing more is still read, so that its hanging up is noticed.
-        if frames.buffered and self._stalled():
+        if self._must_pause():
             self._paused = True
             self._connection.pause_reading()
         elif self._paused:
@@ -166,6 +182,7 @@ class ClientConnection:
             self._connection.resume_reading()
 
     def _stalled(self) -> bool:
+        """Whether the next request has to wait."""
         return (
             self._blocked
             or self._yielded
@@ -174,16 +191,28 @@ class ClientConnection:
             or len(self._outstanding) >= MAX_OUTSTANDING
         )
 
+    def _must_pause(self) -> bool:
+        """Whether to receive no more for now.
+
+        A client that waits for a reply is still read, as far as its next requests are few bytes: only so the broker
+        notices that the client hangs up.
+        """
+        buffered = self._frames.buffered
+        waits_for_reply = self._blocked and not self._yielded
+        return buffered > 0 and self._stalled() and not (waits_for_reply and buffered < MAX_READ_AHEAD)
+
     def _look_after_others(self, began: float) -> None:
         """There is another request to serve: do not hold too many replies back, nor the event loop too long."""
         if self._waiting_bytes > MAX_UNSENT:
             self._flush()
-        if self._monotonic() > began + MAX_SERVE_SECONDS:
+        if self._monotonic() > began + MAX_SERVE_SECONDS / (1 + self._busy.count):
             self._yielded = True
+            self._busy.count += 1
             asyncio.get_running_loop().call_soon(self._resume)
 
     def _resume(self) -> None:
         self._yielded = False
+        self._busy.count -= 1
         self._serve(self._monotonic())
 
     def _reply(self, parts: list[Part]) -> None:

@@ -1,4 +1,4 @@
-"""The event loop: uvloop where it exists, asyncio's own elsewhere."""
+"""Creates the event loop: uvloop if it is installed, else asyncio's."""
 
 import asyncio
 

@@ -1,11 +1,11 @@
 """Ends the ZooKeeper session that this broker left behind when it was killed.
 
-ZooKeeper keeps such a session, and the registration that belongs to it, until the session times out. So a broker keeps
-the credentials of its session beside its data, and the next process on that directory ends the session. Decision 14
-says why it never ends the session of a living broker. Brokers on SQLite need none of this: each session holds a file
-lock there, which the kernel releases when the process dies.
+ZooKeeper keeps such a session and its registration until the session times out. So a broker stores the credentials of
+its session in its log directory, and the next process on that directory ends the session. Decision 14 explains why it
+never ends the session of a living broker. Brokers on SQLite do not need this: a session holds a file lock there, and
+the kernel releases the lock when the process dies.
 
-The files are not reached through `World.disk`: a simulated disk has no ZooKeeper either.
+The files do not use `World.disk`, because a simulated cluster has no ZooKeeper.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FormerSession:
         self._store = store if isinstance(store, ZooKeeperStore) else None
 
     def record(self) -> None:
-        """Keep the credentials of the session that begins now. The broker holds the lock of its log directories."""
+        """Store the credentials of the new session. The broker must hold the lock of its log directories."""
         credentials = None if self._store is None else self._store.credentials
         if credentials is None:
             return
@@ -52,12 +52,12 @@ class FormerSession:
         try:
             self._write(json.dumps(content).encode())
         except OSError as error:
-            logger.warning("the session cannot be recorded, so a restart after a crash takes longer: %s", error)
+            logger.warning("cannot store the session's credentials; a restart after a crash takes longer: %s", error)
 
     async def end(self) -> None:
         """End the session under which this broker is still registered, if a dead process on this directory left it.
 
-        Raises StoreError if it cannot be known who is registered.
+        Raises StoreError if the registration cannot be read.
         """
         if self._store is None:
             return
@@ -75,11 +75,11 @@ class FormerSession:
                 try:
                     await self._store.end_session(credentials)
                 except StoreError as error:
-                    logger.warning("the session could not be ended, and has to time out: %s", error)
+                    logger.warning("cannot end the session, waiting until it times out: %s", error)
 
     def _circumstances(self) -> dict[str, object]:
-        """What must be the same for the next process: the machine since it was booted, the file whose lock the broker
-        holds as long as it lives, and the ensemble. A copy of the directory has another lock file."""
+        """The next process may end the session only if these are the same: the boot of the machine, the lock file,
+        which a living broker holds locked, and the ensemble. A copy of the directory has another lock file."""
         lock = os.stat(f"{self._directory}/{LOCK}")
         return {"store": self._address, "boot_id": self._world.boot_id, "lock": f"{lock.st_dev}:{lock.st_ino}"}
 
@@ -94,7 +94,7 @@ class FormerSession:
         return credentials if content == circumstances and circumstances["boot_id"] else None
 
     def _write(self, data: bytes) -> None:
-        """Without a sync: after a loss of power the machine has another boot id."""
+        """Replace the file. No sync is needed: after a power loss the machine has another boot id."""
         path = f"{self._directory}/{SESSION_FILE}"
         temporary = path + ".tmp"
         with contextlib.suppress(FileNotFoundError):

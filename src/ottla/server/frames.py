@@ -6,6 +6,7 @@ from ottla.server.buffers import BLOCK_SIZE, Buffers
 from ottla.server.misdirected import describe_misdirected
 
 _LENGTH = struct.Struct(">i")
+_unpack_length = _LENGTH.unpack_from
 _SMALL = 64 * 1024
 """A frame up to this size is not worth a block."""
 
@@ -50,8 +51,8 @@ class FrameReader:
         start = position + 4
         if filled < start:
             return None
-        data = self._scratch if self._own is None else self._own
-        size = _LENGTH.unpack_from(data, position)[0]
+        data = self._own or self._scratch
+        (size,) = _unpack_length(data, position)
         if not 0 <= size <= self._limit:
             misdirected = describe_misdirected(data[position:filled])
             raise FrameError(

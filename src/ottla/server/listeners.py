@@ -1,4 +1,4 @@
-"""Accepts connections on every listener, within the limits, and closes connections that are idle for too long."""
+"""Accepts connections on all listeners, up to the limits, and closes connections that are idle for too long."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ottla.config.connections import parse_overrides
 from ottla.server.buffers import Buffers
-from ottla.server.connection import ClientConnection
+from ottla.server.connection import Busy, ClientConnection
 
 if TYPE_CHECKING:
     from ottla.env.clock import Timer
@@ -21,7 +21,7 @@ logger = logging.getLogger("ottla.server")
 
 
 class Listeners:
-    """Every open client connection of the broker."""
+    """The listeners and all open client connections of the broker."""
 
     def __init__(self, broker: Broker, network: Network, watchdog: Watchdog) -> None:
         self._broker = broker
@@ -31,6 +31,7 @@ class Listeners:
         self._connections: dict[ClientConnection, None] = {}
         self._per_host: Counter[str] = Counter()
         self._buffers = Buffers()
+        self._busy = Busy()
         self._sweep_timer: Timer | None = None
         self._sweep()
 
@@ -51,13 +52,15 @@ class Listeners:
         config = self._broker.config
         host = connection.peer.host
         if len(self._connections) >= config.integer("max.connections"):
-            logger.warning("refusing %s: max.connections are open", connection.peer)
+            logger.warning("rejecting %s: max.connections is reached", connection.peer)
             return None
         overrides = parse_overrides(config.string("max.connections.per.ip.overrides"))
         if self._per_host[host] >= overrides.get(host, config.integer("max.connections.per.ip")):
-            logger.warning("refusing %s: its host has max.connections.per.ip open", connection.peer)
+            logger.warning("rejecting %s: max.connections.per.ip is reached", connection.peer)
             return None
-        client = ClientConnection(self._broker, connection, name, self._buffers, self._watchdog, self._closed)
+        client = ClientConnection(
+            self._broker, connection, name, self._buffers, self._busy, self._watchdog, self._closed
+        )
         self._connections[client] = None
         self._per_host[host] += 1
         return client

@@ -1,4 +1,4 @@
-"""`ottla serve`: one broker in the foreground until it is told to stop."""
+"""`ottla serve`: runs one broker in the foreground until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from pathlib import Path
 from ottla.config.broker import BrokerConfig
 from ottla.config.definition import ConfigError
 from ottla.config.load import static_config
+from ottla.env.network import Address
 from ottla.server.broker import BrokerServer, ShutdownError, StartupError
 from ottla.server.event_loop import new_event_loop
 
 _LOG_FORMAT = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 logger = logging.getLogger("ottla.server")
 
 
@@ -31,12 +33,12 @@ def serve(
     *,
     hints: bool = True,
 ) -> int:
-    """Run a broker, with `hints` for the person who started it.
+    """Run a broker. With `hints`, print commands to try.
 
-    Returns the exit code: 0 after a clean stop, 1 when it could not start or stop well.
+    Returns the exit code: 0 after a clean stop, 1 if the broker could not start or stop cleanly.
     """
     logging.basicConfig(format=_LOG_FORMAT, level=logging.INFO, stream=sys.stdout)
-    logging.raiseExceptions = False  # A broker goes on serving if its output is closed.
+    logging.raiseExceptions = False  # The broker must keep serving if its output is closed.
     _raise_file_limit()
     try:
         config = load_config(properties, data_dir, listen, overrides or {})
@@ -54,7 +56,7 @@ def serve(
 def load_config(
     properties: Path | None, data_dir: Path | None, listen: str | None, overrides: Mapping[str, str]
 ) -> BrokerConfig:
-    """The static settings: file, then environment, then options, then `--set`; later ones win."""
+    """The static settings from the file, the environment, the options and `--set`. Later sources win."""
     text = ""
     if properties is not None:
         try:
@@ -81,7 +83,7 @@ async def _run(config: BrokerConfig, hints: bool) -> None:
     gc.collect()
     gc.freeze()
     server.watchdog.start()
-    say_ready([f"{name}://{address}" for name, address in server.addresses.items()], hints=hints)
+    say_ready([f"{name}://{dialable(address)}" for name, address in server.addresses.items()], hints=hints)
     await stop.wait()
     server.watchdog.stop()
     logger.info("stopping")
@@ -90,7 +92,7 @@ async def _run(config: BrokerConfig, hints: bool) -> None:
 
 
 async def _start(server: BrokerServer, stop: asyncio.Event) -> bool:
-    """Returns False if it was told to stop meanwhile: starting may take long, waiting for ZooKeeper for example."""
+    """Start the broker. Returns False if a signal stops it before: a start may wait long, for example for ZooKeeper."""
     starting, stopping = asyncio.ensure_future(server.start()), asyncio.ensure_future(stop.wait())
     await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -98,33 +100,41 @@ async def _start(server: BrokerServer, stop: asyncio.Event) -> bool:
         starting.cancel()
         await asyncio.wait([starting])
         if starting.cancelled():
-            logger.info("stopped before it was ready")
+            logger.info("stopped before the broker was ready")
             return False
     await starting
     return True
 
 
+def dialable(address: Address) -> Address:
+    """An address that a client on this machine can dial. A listener on every interface is reached over loopback."""
+    return address._replace(host=_LOOPBACK.get(address.host, address.host))
+
+
 def say_ready(listeners: Sequence[str], *, hints: bool = True) -> None:
+    """Print the addresses, and commands to try that work however often the broker was started before."""
     if hints:
         bootstrap = listeners[0].partition("://")[2]
         option = "" if bootstrap == "127.0.0.1:9092" else f" --bootstrap-server {bootstrap}"
         command = _command()
         print("Try, in another terminal:")
-        print(f"  {command} topics create clicks --partitions 3{option}")
+        print(f"  {command} topics create clicks --partitions 3 --if-not-exists{option}")
         print(f"  echo hello | {command} produce clicks{option}")
-        print(f"  {command} consume clicks --from-beginning --group g{option}")
+        print(f"  {command} consume clicks --from-beginning{option}")
     print(f"Ottla is ready: {', '.join(listeners)}", flush=True)
 
 
 def _command() -> str:
-    """How to call this program from where it was started, so that what is printed can be pasted."""
-    if shutil.which("ottla") is not None:
+    """How to call this program from another terminal in the same directory, so that what is printed can be pasted."""
+    # `uv run` and `uvx` change PATH for this process only, and tell so by this variable.
+    if shutil.which("ottla") is not None and "UV" not in os.environ:
         return "ottla"
     return sys.argv[0] if os.path.basename(sys.argv[0]) == "ottla" else f"{sys.executable} -m ottla"
 
 
 def _raise_file_limit() -> None:
-    """A broker has a file for every segment and a socket for every client; the soft limit is often 1024."""
+    """Raise the limit of open files. A broker needs a file per segment and a socket per client. The soft limit is often
+    1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

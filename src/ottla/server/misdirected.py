@@ -1,4 +1,4 @@
-"""Recognises clients of another protocol by the first bytes they send, so that the log can say what they are."""
+"""Recognises clients of another protocol by their first bytes, so that the log can name the protocol."""
 
 _HTTP_METHODS = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ", b"CONNECT ", b"DELETE ", b"PATCH ", b"TRACE ")
 _HTTP2_PREFACE = b"PRI * HTTP/2"
@@ -6,14 +6,14 @@ _SSH_BANNER = b"SSH-"
 _TLS_HANDSHAKE = 0x16
 _TLS_MAJOR_VERSION = 0x03
 _SHORTEST = 4
-"""Fewer bytes than a frame's length prove nothing."""
+"""Fewer bytes than a frame's length field are not enough to decide."""
 
 
 def describe_misdirected(first_bytes: bytes | bytearray | memoryview) -> str | None:
-    """What the client speaks instead of Kafka's protocol without TLS, or None if these bytes do not show it.
+    """The protocol that the client uses instead of Kafka's without TLS, or None if these bytes do not show it.
 
-    Call it for the first frame of a connection whose length is refused. Kafka's own frames begin with a length of four
-    bytes: the shortest of the texts below would be a length of 542 MB, a TLS handshake one of 369 MB.
+    Call it if the length of the first frame of a connection is rejected. Kafka's frames begin with a length of four
+    bytes. Read as a length, the lowest of the texts below is 542 MB, and a TLS handshake is 369 MB.
     """
     start = bytes(first_bytes[: len(_HTTP2_PREFACE)])
     if len(start) < _SHORTEST:

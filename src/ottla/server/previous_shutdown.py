@@ -1,4 +1,4 @@
-"""How the previous process of this broker ended, read from its log directories."""
+"""Reads from the log directories how the previous process of this broker ended."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,9 +11,9 @@ from ottla.log.layout import BOOT_ID, CLEAN_SHUTDOWN
 class Shutdown(Enum):
     CLEAN = "stopped"
     KILLED = "killed"
-    """The machine has stayed up, so everything that was written is there, synced or not."""
+    """The machine was not rebooted, so all written data is there, synced or not."""
     POWER_LOST = "power lost"
-    """The machine was down, or the disk is another one: unsynced data may be lost."""
+    """The machine was rebooted, or the disk belongs to another machine: unsynced data may be lost."""
 
 
 def read_previous_shutdown(disk: Disk, paths: Sequence[str], boot_id: str) -> Shutdown:
@@ -24,7 +24,7 @@ def read_previous_shutdown(disk: Disk, paths: Sequence[str], boot_id: str) -> Sh
 
 
 def record_start(disk: Disk, paths: Sequence[str], boot_id: str) -> None:
-    """If the boot id cannot be written, the next start assumes a loss of power."""
+    """Write the boot id. If that fails, the next start assumes a power loss."""
     for path in paths:
         with suppress(OSError):
             disk.replace_bytes(f"{path}/{BOOT_ID}", boot_id.encode())

@@ -1,4 +1,4 @@
-"""The one place that says in which order the parts of a broker follow the cluster image."""
+"""Defines the order in which the parts of a broker apply a cluster image."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger("ottla.broker")
 
 @dataclass
 class Roles:
-    """What a broker is in its cluster: replica, follower, coordinator, controller."""
+    """The parts of a broker that apply the cluster image."""
 
     replicas: Replicas
     fetchers: ReplicaFetchers
@@ -30,21 +30,22 @@ class Roles:
     transactions: TransactionCoordinator
     controller: Controller
     registered: bool = False
-    """Until this broker is registered, leaders and the controller would take it for dead. So it neither fetches, which
-    could put it into the in-sync replicas, nor becomes the controller."""
+    """Until this broker is registered, the other brokers consider it dead. So it does not fetch before, because that
+    could add it to the in-sync replicas, and does not become the controller."""
 
     def apply(self, image: ClusterImage, config: BrokerConfig) -> None:
-        """A part that fails does not keep the image from those after it; it gets the next image."""
+        """Let all parts apply the image. If a part fails, the others still apply it, and the failed part gets the next
+        image."""
         for name, step in self._steps():
             try:
                 step(image, config)
             except Exception:
-                logger.exception("the %s cannot apply the cluster image of revision %d", name, image.revision)
+                logger.exception("the %s cannot apply revision %d of the cluster image", name, image.revision)
 
     def _steps(self) -> Iterator[tuple[str, ApplyImage]]:
         yield "replicas", self.replicas.apply
         if self.registered:
-            yield "fetchers", self.fetchers.apply  # They fetch for the replicas that follow.
+            yield "fetchers", self.fetchers.apply  # Needs the replicas that follow.
         yield "group coordinator", self.groups.apply  # Loads from the replicas that lead.
         yield "transaction coordinator", self.transactions.apply  # Writes markers for groups.
         if self.registered:

@@ -1,4 +1,4 @@
-"""Which store a broker has: ZooKeeper, a file that it shares with others of its machine, or a file of its own."""
+"""Creates the store of a broker: ZooKeeper, a file that brokers on the same machine share, or a file of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger("ottla.broker")
 
 STORE_FILE = "store.sqlite"
 
-_SAY_SO_AFTER_SECONDS = 1.0
+_LOG_WAIT_AFTER_SECONDS = 1.0
 
 
 def session_timeout(config: BrokerConfig) -> float:
@@ -47,25 +47,25 @@ def new_store(config: BrokerConfig, world: World) -> Store:
         world.clock,
         world.store_work,
         session_timeout=session_timeout(config),
-        patience=_patience(config),
+        patience=_connection_timeout(config),
         credentials=None if credentials is None else str(credentials),
         protect=config.boolean("zookeeper.set.acl"),
     )
 
 
 async def start_store(store: Store, config: BrokerConfig) -> None:
-    """Start the store. Log what the broker waits for if ZooKeeper does not answer soon. Raises StoreError."""
+    """Start the store. If ZooKeeper does not answer within a second, log that the broker waits. Raises StoreError."""
     starting = asyncio.ensure_future(store.start())
     try:
-        done, _ = await asyncio.wait([starting], timeout=_SAY_SO_AFTER_SECONDS)
+        done, _ = await asyncio.wait([starting], timeout=_LOG_WAIT_AFTER_SECONDS)
         if not done:
-            logger.info("waiting for %s, %g s at most", describe(config), _patience(config))
+            logger.info("waiting for %s, %g s at most", describe(config), _connection_timeout(config))
         await starting
     finally:
         starting.cancel()
 
 
-def _patience(config: BrokerConfig) -> float:
+def _connection_timeout(config: BrokerConfig) -> float:
     return config.integer("zookeeper.connection.timeout.ms") / 1000
 
 

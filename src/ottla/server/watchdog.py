@@ -1,9 +1,9 @@
-"""Names in the log what held the event loop too long: the request, and where in the code it was.
+"""Logs which request held the event loop too long, and where in the code.
 
-A thread looks every 25 ms. When the loop's thread has worked since the last look, the watchdog asks the loop for a sign
-of life, a callback that it runs as soon as it is free. The loop is held while it neither gives that sign nor begins a
-new request. Processor time of the loop's thread counts, not the clock on the wall, so that a machine which gives the
-broker no processor is not taken for a long request.
+A thread checks the loop every 25 ms. If the loop's thread has used CPU time since the last check, the watchdog sends a
+probe: a callback that the loop runs as soon as it is free. The loop is held while it neither runs the probe nor begins
+a new request. The watchdog measures CPU time of the loop's thread, not wall time, so an overloaded machine does not
+look like a long request.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ HELD = "the event loop was held for"
 
 MAX_CPU_SECONDS = 0.1
 MAX_BLOCKED_SECONDS = 1.0
-"""How long the loop's thread may sleep, in a system call or for a lock, before it gives the sign it was asked for."""
+"""How long the loop's thread may sleep, in a system call or for a lock, before it runs the probe."""
 MAX_SILENT_SECONDS = 10.0
-"""A hold that lasts longer is reported before it ends: it may never end."""
+"""A longer hold is logged before it ends, because it may never end."""
 
 _INTERVAL = 0.025
 _IDLE_CPU_SECONDS = 0.001
-"""A loop that used less processor time since its last sign of life is idle: it need not be woken up."""
-_MAX_UNASKED_LOOKS = 20
-"""A loop that is blocked in a system call uses as little, so the watchdog asks now and then in any case."""
+"""A loop that used less CPU time since its last probe is idle, so the watchdog does not wake it up."""
+_MAX_CHECKS_WITHOUT_PROBE = 20
+"""A loop that is blocked in a system call uses no CPU time either, so the watchdog probes it from time to time."""
 _SHOWN_FRAMES = 4
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _CONNECTION = os.path.join("server", "connection.py")
@@ -38,19 +38,18 @@ _RUNNER = os.path.join("asyncio", "runners.py")
 
 
 class Watchdog:
-    """One per broker. The loop's thread calls `start` and `stop`; a watchdog that was not started does nothing."""
+    """One per broker. The loop's thread calls `start` and `stop`. Without `start`, the watchdog does nothing."""
 
     def __init__(self) -> None:
         self.serving: object = None
-        """What the loop serves now or served last. A connection stores a new object here for each request: the watchdog
-        takes a new object for progress. Its text is what the log shows: an API's name, or an object with a `__str__`.
-        """
+        """The request that the loop serves now or served last. A connection stores a new object for each request: a new
+        object means progress. The log shows the object's text: the name of an API, or the result of `__str__`."""
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
 
     def start(self) -> None:
         watch = _Watch(self, asyncio.get_running_loop(), threading.get_ident(), threading.get_native_id())
-        self._thread = threading.Thread(target=self._look, args=(watch,), name="ottla-watchdog", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(watch,), name="ottla-watchdog", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -59,16 +58,16 @@ class Watchdog:
             self._thread.join()
             self._thread = None
 
-    def _look(self, watch: _Watch) -> None:
+    def _run(self, watch: _Watch) -> None:
         try:
             while not (self._stopping.wait(_INTERVAL) or watch.is_over):
-                watch.look()
+                watch.check()
         except Exception:
-            logger.exception("the watchdog of the event loop has ended; the broker goes on without it")
+            logger.exception("the watchdog of the event loop has failed; the broker continues without it")
 
 
 class _Watch:
-    """What the watchdog's thread knows about the loop. Only that thread changes it, except for `_answered_at`."""
+    """The state of the watchdog's thread. Only that thread changes it, except for `_probe_ran_at`."""
 
     def __init__(self, watchdog: Watchdog, loop: asyncio.AbstractEventLoop, thread: int, native_thread: int) -> None:
         self._watchdog = watchdog
@@ -76,60 +75,61 @@ class _Watch:
         self._thread = thread
         self._state_file = f"/proc/self/task/{native_thread}/stat"
         self._cpu_clock = time.pthread_getcpuclockid(thread) if hasattr(time, "pthread_getcpuclockid") else None
-        self._asked = False
-        self._answered_at: float | None = 0.0
-        """The processor time of the loop's thread when it last gave a sign of life; None while the watchdog waits."""
-        self._unasked_looks = 0
+        self._probing = False
+        self._probe_ran_at: float | None = 0.0
+        """CPU time of the loop's thread when it ran the last probe; None while a probe is pending."""
+        self._checks_without_probe = 0
         self._begin(None)
 
     @property
     def is_over(self) -> bool:
-        """Whether the loop has ended without `stop`, as after an error."""
+        """Whether the loop has ended without `stop`, for example after an error."""
         return self._loop.is_closed()
 
     def _begin(self, serving: object) -> None:
-        """The loop was free, or began another request, a moment ago: a hold can begin."""
+        """Start to measure a possible hold: the loop has just been free, or has begun another request."""
         self._serving = serving
         self._began_wall, self._began_cpu = time.monotonic(), self._cpu_time()
         self._cpu = 0.0
-        """Processor time that the loop's thread has used since then."""
-        self._blocked_looks = 0
+        """CPU time that the loop's thread has used since then."""
+        self._blocked_checks = 0
         self._stack: list[str] | None = None
         self._reported = False
 
-    def _answer(self) -> None:
+    def _probe(self) -> None:
         """Runs on the event loop."""
-        self._answered_at = time.thread_time()
+        self._probe_ran_at = time.thread_time()
 
-    def look(self) -> None:
-        serving, answered_at = self._watchdog.serving, self._answered_at
-        if not self._asked:
-            self._ask_unless_idle(answered_at or 0.0, serving)
-        elif answered_at is not None:
+    def check(self) -> None:
+        serving, probe_ran_at = self._watchdog.serving, self._probe_ran_at
+        if not self._probing:
+            self._probe_unless_idle(probe_ran_at or 0.0, serving)
+        elif probe_ran_at is not None:
             if serving is self._serving:
-                self._cpu = answered_at - self._began_cpu
+                self._cpu = probe_ran_at - self._began_cpu
             self._report_if_long()
-            self._asked = False
-            self._ask_unless_idle(answered_at, serving)
+            self._probing = False
+            self._probe_unless_idle(probe_ran_at, serving)
         elif serving is not self._serving:
             self._report_if_long()
             self._begin(serving)
         else:
             self._measure()
 
-    def _ask_unless_idle(self, answered_at: float, serving: object) -> None:
-        self._unasked_looks += 1
-        if self._cpu_time() - answered_at > _IDLE_CPU_SECONDS or self._unasked_looks > _MAX_UNASKED_LOOKS:
-            self._unasked_looks = 0
+    def _probe_unless_idle(self, probe_ran_at: float, serving: object) -> None:
+        self._checks_without_probe += 1
+        is_busy = self._cpu_time() - probe_ran_at > _IDLE_CPU_SECONDS
+        if is_busy or self._checks_without_probe > _MAX_CHECKS_WITHOUT_PROBE:
+            self._checks_without_probe = 0
             self._begin(serving)
-            self._asked, self._answered_at = True, None
-            self._loop.call_soon_threadsafe(self._answer)
+            self._probing, self._probe_ran_at = True, None
+            self._loop.call_soon_threadsafe(self._probe)
 
     def _measure(self) -> None:
         self._cpu = self._cpu_time() - self._began_cpu
-        self._blocked_looks += self._sleeps()
-        if self._cpu > MAX_CPU_SECONDS / 4 or self._blocked_looks > 1:
-            # The hold may be over and its end not yet seen: then nothing of the broker runs any more.
+        self._blocked_checks += self._sleeps()
+        if self._cpu > MAX_CPU_SECONDS / 4 or self._blocked_checks > 1:
+            # The stack is empty if the hold has just ended. Then the stack of the last check stays.
             self._stack = _stack_of(self._thread) or self._stack or []
         if time.monotonic() - self._began_wall > MAX_SILENT_SECONDS:
             self._report_if_long()
@@ -139,7 +139,7 @@ class _Watch:
             return
         if self._cpu > MAX_CPU_SECONDS:
             seconds = self._cpu
-        elif self._blocked_looks * _INTERVAL >= MAX_BLOCKED_SECONDS:
+        elif self._blocked_checks * _INTERVAL >= MAX_BLOCKED_SECONDS:
             seconds = time.monotonic() - self._began_wall
         else:
             return
@@ -151,25 +151,25 @@ class _Watch:
         return 0.0 if self._cpu_clock is None else time.clock_gettime(self._cpu_clock)
 
     def _sleeps(self) -> bool:
-        """Whether the loop's thread waits for something else than a processor."""
+        """Whether the loop's thread is not running and not waiting for a CPU."""
         try:
             with open(self._state_file) as file:
                 return file.read().rpartition(")")[2].split()[0] != "R"
         except OSError:
-            return True  # Not Linux: every look counts.
+            return True  # Not Linux: every check counts as blocked.
 
 
 def _stack_of(thread: int) -> list[str]:
-    """The places in the broker's own code that the loop has called, innermost first.
+    """The frames of the broker's own code in the loop's thread, innermost first.
 
-    A function in C that keeps the interpreter's lock delays this thread: what is found is then the place after it.
+    A C function that holds Python's global lock delays this thread. The result is then the line after that call.
     """
     frame = sys._current_frames().get(thread)
     places: list[str] = []
     while frame is not None:
         code = frame.f_code
         if code.co_filename.endswith(_RUNNER):
-            break  # Beyond it is only how the loop was started.
+            break  # The outer frames only start the loop.
         if code.co_filename.startswith(_PACKAGE):
             places.append(f"{code.co_filename[len(_PACKAGE) :]}:{frame.f_lineno} {code.co_name}")
         frame = frame.f_back
@@ -177,6 +177,7 @@ def _stack_of(thread: int) -> list[str]:
 
 
 def _name(serving: object, stack: list[str]) -> str:
-    """A task runs without its connection: the request that was served last is then not what holds the loop."""
+    """The request that holds the loop, or "a task" if no connection is on the stack: then a background task holds the
+    loop, not the last request."""
     is_request = not stack or any(place.startswith(_CONNECTION) for place in stack)
     return str(serving) if serving is not None and is_request else "a task"

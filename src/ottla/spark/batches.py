@@ -1,4 +1,4 @@
-"""Which batches of a fetched or stored stretch of log a reader sees, checked and decompressed."""
+"""Select, check and decompress the batches of a fetched or stored piece of log that a reader sees."""
 
 import heapq
 from collections.abc import Iterable, Sequence
@@ -14,18 +14,18 @@ from ottla.records.header import BatchHeader, read_header
 from ottla.records.invalid import InvalidBatch
 
 EXPANSION_LIMIT = (1 << 31) - 1
-"""Arrow's binary columns count bytes in 31 bits, and so does Kafka."""
+"""Arrow's binary columns have 32-bit offsets, and Kafka has the same limit."""
 
 
 class Aborted(NamedTuple):
-    """A transaction that was aborted, by its producer and first offset."""
+    """An aborted transaction: its producer id and its first offset."""
 
     producer_id: int
     first_offset: int
 
 
 class Payload(NamedTuple):
-    """The records of one batch, decompressed: from `start` to `stop` in a buffer that other batches may share."""
+    """The decompressed records of one batch: bytes `start` to `stop` of a buffer that other batches may share."""
 
     header: BatchHeader
     buffer: Buffer
@@ -38,9 +38,9 @@ class Payload(NamedTuple):
 
 
 class AbortedFilter:
-    """Follows the log, batch by batch, and knows whose records belong to a transaction that was aborted.
+    """Tracks, batch by batch, which producers have an aborted transaction at the current offset.
 
-    A transaction counts from its first offset on, which the list of aborted ones tells, until its marker.
+    A transaction is active from its first offset, which the list of aborted transactions gives, to its marker.
     """
 
     def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
@@ -49,7 +49,7 @@ class AbortedFilter:
         self._producers: set[int] = set()
 
     def drops(self, header: BatchHeader, batch: Buffer) -> bool:
-        """Whether the batch belongs to an aborted transaction. To be asked about every batch, in order."""
+        """Whether readers skip the batch: aborted, or a control batch. Call this for every batch, in order."""
         while self._coming and self._coming[0][0] <= header.last_offset:
             self._producers.add(heapq.heappop(self._coming)[1])
         if header.is_control:
@@ -61,17 +61,18 @@ class AbortedFilter:
 
 
 class Stretch(NamedTuple):
-    """The batches of a piece of log that a reader sees, and where the next piece begins."""
+    """The batches that a reader sees of a piece of log, and the offset at which the next piece begins."""
 
     payloads: Sequence[Payload]
     next_offset: int
 
 
 def read_stretch(records: Buffer, start: int, end: int, aborted: AbortedFilter | None = None) -> Stretch:
-    """The batches with offsets from `start` up to `end`, which is not included.
+    """The batches with offsets from `start` up to, but not including, `end`.
 
-    Only the first and the last of them may have offsets outside; compaction leaves gaps, and batches without records.
-    Without a filter, records of aborted transactions are seen too; markers never are. Raises InvalidBatch.
+    Only the first and the last batch may contain offsets outside this range. After compaction, offsets may have gaps
+    and batches may be empty. Without a filter, the result includes records of aborted transactions. It never includes
+    markers. Raises InvalidBatch.
     """
     view = memoryview(records)
     payloads: list[Payload] = []
@@ -95,15 +96,17 @@ def read_stretch(records: Buffer, start: int, end: int, aborted: AbortedFilter |
 
 
 def check_batch(header: BatchHeader, batch: Buffer) -> None:
-    """Raise InvalidBatch for what is no whole batch of the current format."""
+    """Raise InvalidBatch unless `batch` is a complete batch of the current format."""
     if header.magic != MAGIC:
-        reason = f"the batch at offset {header.base_offset} has the message format {header.magic}, only {MAGIC} is read"
+        reason = (
+            f"the batch at offset {header.base_offset} has message format {header.magic}; only {MAGIC} is supported"
+        )
         raise InvalidBatch(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, reason)
     if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
-        reason = f"the batch at offset {header.base_offset} claims to be {header.batch_length} bytes long"
+        reason = f"the batch at offset {header.base_offset} has an invalid length of {header.batch_length} bytes"
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, reason)
     if crc32c(memoryview(batch)[ATTRIBUTES_AT:]) != header.crc:
-        reason = f"the batch at offset {header.base_offset} is damaged: its CRC does not match"
+        reason = f"the batch at offset {header.base_offset} is corrupt: its CRC does not match"
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, reason)
 
 

@@ -1,4 +1,4 @@
-"""Stretches of one buffer as Arrow columns."""
+"""Arrow columns from slices of one buffer."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -12,7 +12,7 @@ Nulls: TypeAlias = NDArray[np.bool_]
 
 
 class Spans(NamedTuple):
-    """Where the values of a column lie. A null has a place too, without a length."""
+    """The positions of a column's values. A null value has a position and the length 0."""
 
     starts: Positions
     stops: Positions
@@ -20,10 +20,10 @@ class Spans(NamedTuple):
 
 
 def binary_columns(data: Bytes, *columns: Spans) -> list[pa.Array]:
-    """Columns whose values lie in the data row by row, and in each row in the order of the columns.
+    """Binary columns from values that lie in the data row by row, and within each row in the order of the columns.
 
-    So all boundaries rise, and are the offsets of one Arrow array over the data, which also has what lies between.
-    Every column is a selection from it: one copy of the bytes, made by Arrow.
+    All boundaries are ascending, so they serve as the offsets of one Arrow array over the data. This array also has
+    elements for the gaps between values. Every column is a selection from it, so Arrow copies the bytes only once.
     """
     count, width = len(columns[0].starts), 2 * len(columns)
     if not count:

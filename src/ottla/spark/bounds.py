@@ -1,4 +1,4 @@
-"""Where a query starts or ends: an end of the log, given offsets, or timestamps."""
+"""The start or end of a query: the earliest or latest offset, given offsets, or timestamps."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -17,22 +17,22 @@ LATEST_OFFSET = -1
 
 
 class BoundError(ValueError):
-    """Offsets or timestamps that cannot be used, said in a sentence for the person who wrote them."""
+    """Invalid offsets or timestamps. The message is for the author of the query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """For each partition a number: an offset, where -2 and -1 are the ends of the log, or a timestamp."""
+    """A number for each partition: an offset (-2 is the earliest, -1 the latest) or a timestamp."""
 
     everywhere: int | None = None
     by_partition: Offsets = field(default_factory=dict)
     timestamps: bool = False
     when_too_young: Strategy = "latest"
-    """What to do about a timestamp that is younger than all records."""
+    """What to do if the timestamp is later than all records."""
 
     @property
     def is_latest(self) -> bool:
-        """Whether some partition begins at its end."""
+        """Whether a partition has the latest offset as its bound."""
         return not self.timestamps and LATEST_OFFSET in (self.everywhere, *self.by_partition.values())
 
     @property
@@ -42,11 +42,11 @@ class Bound:
     async def resolve(
         self, client: Client, partitions: Iterable[TopicPartition], isolation: int
     ) -> dict[TopicPartition, int]:
-        """The offset in each partition. Raises BoundError when partitions and numbers do not fit together."""
+        """The offset for each partition. Raises BoundError if the given partitions are not those of the query."""
         numbers = self._numbers(list(partitions))
         if not self.timestamps:
             questions = {each: number for each, number in numbers.items() if number < 0}
-            # -2 and -1 mean the same where offsets are asked for by timestamp.
+            # In ListOffsets the timestamps -2 and -1 mean the earliest and the latest offset.
             found = await list_offsets(client, questions, isolation=isolation) if questions else {}
             return {each: found[each].offset if each in found else number for each, number in numbers.items()}
         found = await list_offsets(client, numbers, isolation=isolation) if numbers else {}
@@ -64,7 +64,7 @@ class Bound:
             wanted = ", ".join(map(str, sorted(partitions)))
             given = ", ".join(map(str, sorted(self.by_partition)))
             raise BoundError(
-                f"offsets must be given for every partition; they are for {given}, the query reads {wanted}"
+                f"offsets must be given for every partition; they are given for {given}, but the query reads {wanted}"
             )
         return dict(self.by_partition)
 
@@ -75,7 +75,7 @@ _ENDS = {"earliest": EARLIEST, "latest": LATEST}
 
 
 def parse_bound(options: Mapping[str, str], side: Literal["starting", "ending"], *, default: Bound) -> Bound:
-    """The bound in the options for one side. A timestamp wins over timestamps by partition, and those over offsets."""
+    """The bound of one side. A timestamp takes precedence over timestamps by partition, and those over offsets."""
     strategy = _strategy(options) if side == "starting" else "latest"
     timestamp = options.get(f"{side}Timestamp")
     if timestamp is not None:
@@ -107,7 +107,7 @@ def _strategy(options: Mapping[str, str]) -> Strategy:
 
 
 def parse_offsets(text: str, name: str, *, lowest: int) -> dict[TopicPartition, int]:
-    """From JSON such as {"clicks": {"0": 23, "1": -2}}, in which Spark keeps offsets everywhere."""
+    """Parse JSON such as {"clicks": {"0": 23, "1": -2}}, the format in which Spark stores offsets."""
     complaint = f'{name} must look like {{"topicA":{{"0":23,"1":45}},"topicB":{{"0":12}}}}, not {text}'
     try:
         tree = json.loads(text)
@@ -117,18 +117,18 @@ def parse_offsets(text: str, name: str, *, lowest: int) -> dict[TopicPartition, 
 
 
 def offsets_from_json(tree: Mapping[str, Mapping[str, int]], *, lowest: int = 0) -> dict[TopicPartition, int]:
-    """Raises ValueError for a number that is no offset."""
+    """Raises ValueError for an invalid offset or partition."""
     offsets = {}
     for topic, numbers in tree.items():
         for partition, number in numbers.items():
             if type(number) is not int or not lowest <= number < 2**63 or not partition.isdecimal():
-                raise ValueError(f"{number!r} is no offset of partition {partition!r}")
+                raise ValueError(f"{number!r} is not an offset of partition {partition!r}")
             offsets[TopicPartition(topic, int(partition))] = number
     return offsets
 
 
 def offsets_to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """In order, so that equal offsets are equal text: Spark compares what it stored."""
+    """Sorted, because Spark compares stored offsets as text."""
     tree: dict[str, dict[str, int]] = {}
     for topic, partition in sorted(offsets):
         tree.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]

@@ -1,8 +1,8 @@
-"""From the records of batches to Arrow columns, without a Python object for any record.
+"""Decode the records of batches into Arrow columns, without creating a Python object per record.
 
-Only the lengths of records are walked one by one, because each says where the next one begins. All else is done on
-whole arrays: the varints of every record, then keys and values, which lie in the payload in rising order, so that one
-array of boundaries describes them all to Arrow.
+Only the record lengths are read one by one, because the position of a record follows from the length of the previous
+one. All other steps work on whole arrays: first the varints of all records, then keys and values. Keys and values have
+ascending positions in the payload, so one array of boundaries describes them all to Arrow.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,10 +23,10 @@ from ottla.spark.walking import walk
 
 TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
 GROUP_BYTES = 8 << 20
-"""Batches are decoded together up to this size. Keys and values of one group never need more than 31 bits."""
+"""Batches are decoded together up to this size, so positions in one group fit into 31 bits."""
 
 SLICE_ROWS = 8192
-"""Records are decoded so many at a time, that what was read of them is still in the processor's cache."""
+"""Number of records decoded together: few enough that their bytes are still in the processor's cache."""
 
 _FIELDS = [
     pa.field("key", pa.binary()),
@@ -46,7 +46,7 @@ _MAX_MILLISECONDS = (2**63 - 1) // _MICROSECONDS
 
 @dataclass(slots=True)
 class _Group:
-    """Records in one buffer: where each begins and ends, and of which batch it is; and what is said of the batches."""
+    """Records in one buffer: start, end and batch index of each record, and the header fields of the batches."""
 
     data: Bytes
     starts: Positions
@@ -59,7 +59,7 @@ class _Group:
 
 
 class ColumnDecoder:
-    """Makes Arrow batches with the columns of Spark's Kafka source for one partition."""
+    """Builds Arrow batches with the columns of Spark's Kafka source for one partition."""
 
     def __init__(self, topic_partition: TopicPartition, *, headers: bool = False) -> None:
         self.schema = SCHEMA_WITH_HEADERS if headers else SCHEMA
@@ -68,7 +68,7 @@ class ColumnDecoder:
         self._constants = _constant_columns(topic_partition, 0)
 
     def decode(self, payloads: Sequence[Payload], start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """The records with offsets from `start` up to `end`. Raises InvalidBatch for records that are malformed."""
+        """The records with offsets from `start` up to, but not including, `end`. Raises InvalidBatch."""
         for chosen in _groups(payloads):
             try:
                 yield from self._decode_group(_locate(chosen), start, end)
@@ -83,7 +83,7 @@ class ColumnDecoder:
             offset_deltas, at = read_varints(group.data, at)
             offsets = group.base_offsets[group.batch[rows]] + offset_deltas
             if offsets[0] <= before or not (offsets[1:] > offsets[:-1]).all():
-                raise InvalidBatch(ErrorCode.INVALID_RECORD, "offsets do not rise")
+                raise InvalidBatch(ErrorCode.INVALID_RECORD, "offsets are not ascending")
             before = int(offsets[-1])
             low, high = np.searchsorted(offsets, [start, end])
             if low < high:
@@ -93,7 +93,7 @@ class ColumnDecoder:
     def _batch(
         self, group: _Group, rows: slice, offsets: Positions, deltas: Positions, at: Positions
     ) -> pa.RecordBatch:
-        """`at` is where the keys of the rows begin, with their lengths."""
+        """`at` holds the positions of the key lengths of the rows."""
         data, ends, batch = group.data, group.ends[rows], group.batch[rows]
         key, value, at = _keys_and_values(data, at, ends)
         topics, partitions = self._constant(len(at))
@@ -112,7 +112,7 @@ class ColumnDecoder:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _constant(self, count: int) -> tuple[pa.Array, pa.Array]:
-        """Topic and partition are the same in every row: slices of columns that are kept."""
+        """Topic and partition are the same in every row, so the columns are slices of cached ones."""
         topics, partitions = self._constants
         if len(topics) < count:
             self._constants = topics, partitions = _constant_columns(self._topic_partition, 2 * count)
@@ -125,7 +125,7 @@ def _constant_columns(topic_partition: TopicPartition, count: int) -> tuple[pa.A
 
 
 def _groups(payloads: Sequence[Payload]) -> Iterator[Sequence[Payload]]:
-    """Neighbours that are decoded together: so many that numpy's cost per call does not count, and not too many."""
+    """Group adjacent batches up to GROUP_BYTES, which amortizes numpy's cost per call."""
     group: list[Payload] = []
     size = 0
     for payload in payloads:
@@ -139,7 +139,7 @@ def _groups(payloads: Sequence[Payload]) -> Iterator[Sequence[Payload]]:
 
 
 def _locate(payloads: Sequence[Payload]) -> _Group:
-    """Find the records of payloads: in the buffer that they share, or else in a copy that has them all."""
+    """Locate the records of payloads, in the buffer that the payloads share or else in a joined copy."""
     buffer: Buffer = payloads[0].buffer
     if any(each.buffer is not buffer for each in payloads):
         buffer = b"".join(memoryview(each.buffer)[each.start : each.stop] for each in payloads)
@@ -148,7 +148,7 @@ def _locate(payloads: Sequence[Payload]) -> _Group:
             each._replace(start=stop - each.size, stop=stop) for each, stop in zip(payloads, stops, strict=True)
         ]
     if len(buffer) > EXPANSION_LIMIT:
-        raise InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, f"a batch has more than {EXPANSION_LIMIT} bytes")
+        raise InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, f"a batch is larger than {EXPANSION_LIMIT} bytes")
     counts = _counts(payloads)
     data = np.frombuffer(buffer, np.uint8)
     bodies, ends = walk(data, buffer, payloads, counts)
@@ -167,7 +167,7 @@ def _locate(payloads: Sequence[Payload]) -> _Group:
 
 
 def _counts(payloads: Sequence[Payload]) -> Positions:
-    """How many records the batches claim, which must be possible before room is made for them."""
+    """The record counts of the batches, validated before memory is allocated for them."""
     for each in payloads:
         if not 0 < each.header.record_count * MIN_RECORD_SIZE <= each.size:
             reason = f"{each.header.record_count} records cannot fit in {each.size} bytes"
@@ -176,7 +176,7 @@ def _counts(payloads: Sequence[Payload]) -> Positions:
 
 
 def _keys_and_values(data: Bytes, at: Positions, ends: Positions) -> tuple[pa.Array, pa.Array, Positions]:
-    """Two columns, and the positions after the values, where headers begin."""
+    """The key column, the value column, and the positions after the values, where the headers begin."""
     key_lengths, key_starts = read_varints(data, at)
     key_stops = key_starts + np.maximum(key_lengths, 0)
     if (key_lengths > ends - key_starts).any():
@@ -192,7 +192,7 @@ def _keys_and_values(data: Bytes, at: Positions, ends: Positions) -> tuple[pa.Ar
 
 
 def _timestamps(group: _Group, batch: Positions, deltas: Positions, append_time: Nulls) -> Positions:
-    """In microseconds, as Spark has them."""
+    """Timestamps in microseconds, the unit of Spark."""
     base = group.base_timestamps[batch] + deltas
     if append_time.any():
         base = np.where(append_time, group.max_timestamps[batch], base)

@@ -1,16 +1,16 @@
-"""Spark's Python part as it is installed, and compiled, instead of an archive of its sources.
+"""Make Spark's Python processes import the installed, compiled pyspark instead of an archive of its sources.
 
-Spark puts `pyspark.zip` before everything else on the path of its Python processes, which compile what they import from
-it, at every start: a second of CPU instead of a third of one, in each process that plans a query or runs tasks. The
-file `ottla-spark.pth`, which Python reads when it starts, comes here if such an archive is on the path, and in no other
-process.
+Spark puts `pyspark.zip` first on the path of its Python processes. Python does not cache the bytecode of modules from
+an archive, so each process compiles them at every start: 1 s of CPU instead of 0.35 s, in each process that plans a
+query or runs tasks. Python reads the file `ottla-spark.pth` at start. That file calls this module only if such an
+archive is on the path.
 """
 
 from pathlib import Path
 
 
 def prefer(path: list[str]) -> None:
-    """Take the archives of a pyspark from a path on which that very pyspark is installed. All others stay."""
+    """Remove the archives of pyspark from `path` if the same pyspark is installed there. Other archives stay."""
     for archive in [Path(part) for part in path if part.endswith("/python/lib/pyspark.zip")]:
         if any(home.samefile(archive.parents[2]) for home in _installed(path, "pyspark")):
             path.remove(str(archive))

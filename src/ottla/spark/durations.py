@@ -1,4 +1,4 @@
-"""Intervals as Spark writes them in options: `15m`, `1 hour`, `500ms`."""
+"""Durations in Spark's notation: `15m`, `1 hour`, `500ms`."""
 
 import re
 
@@ -14,7 +14,7 @@ _SECONDS = {name: seconds for seconds, names in _UNITS.items() for name in names
 
 
 def parse_duration(text: str) -> float:
-    """In seconds. A number alone is milliseconds, as wherever Spark reads times."""
+    """Returns seconds. A number without a unit is in milliseconds, as elsewhere in Spark."""
     match = re.fullmatch(r"\s*([0-9]+)\s*([a-z]*)\s*", text.lower())
     if match is None or match[2] not in _SECONDS:
         raise ValueError(f"{text!r} is not a duration such as 15m")

@@ -1,4 +1,4 @@
-"""The column of record headers: a list of keys and values per row, null in a row that has none."""
+"""The column of record headers: a list of keys and values per row, or null for a record without headers."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +12,10 @@ HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value
 
 
 def headers_column(data: Bytes, at: Positions, ends: Positions) -> pa.Array:
-    """The headers that lie between the end of each value and the end of its record. Raises InvalidBatch."""
+    """The headers, which lie between the end of each value and the end of its record. Raises InvalidBatch."""
     counts, at = read_varints(data, at)
     if (counts < 0).any() or (counts > ends - at).any():
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "a record has an impossible number of headers")
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "a record has an invalid number of headers")
     if not counts.any():
         if (at != ends).any():
             raise _misplaced()
@@ -31,7 +31,7 @@ def headers_column(data: Bytes, at: Positions, ends: Positions) -> pa.Array:
 
 
 def _entries(data: Bytes, at: Positions, ends: Positions, counts: Positions, bounds: Positions) -> tuple[Spans, Spans]:
-    """Where all keys and values lie, in the order of the log: the first header of every record, then the second, ..."""
+    """The positions of all header keys and values. Each pass reads the next header of every record that has one."""
     total = int(bounds[-1])
     places = np.empty((4, total), np.int64)
     nulls = np.empty(total, np.bool_)
@@ -62,7 +62,7 @@ def _entries(data: Bytes, at: Positions, ends: Positions, counts: Positions, bou
 
 
 def _text(keys: pa.Array) -> pa.Array:
-    """Keys are UTF-8. Like Kafka's own consumer, replace what is not."""
+    """Header keys are UTF-8. Invalid bytes are replaced, as in Kafka's consumer."""
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:
@@ -70,4 +70,4 @@ def _text(keys: pa.Array) -> pa.Array:
 
 
 def _misplaced() -> InvalidBatch:
-    return InvalidBatch(ErrorCode.INVALID_RECORD, "a record's headers do not end where the record does")
+    return InvalidBatch(ErrorCode.INVALID_RECORD, "a record's headers do not end at the end of the record")

@@ -1,7 +1,7 @@
-"""Segment files of a data directory, Ottla's or Apache Kafka's, as they lie there: no broker is asked.
+"""Read the segment files of a data directory of Ottla or Apache Kafka, without a broker.
 
-A broker may be writing meanwhile. What counts is what the directory's high watermark checkpoint says is committed, so
-the open end of the last segment, which may be half written or filled with zeros, is never reached.
+A broker may write to the directory at the same time. Only records below the directory's high watermark checkpoint are
+read. So the reader never reaches the end of the active segment, which may be half written or filled with zeros.
 """
 
 import os
@@ -38,22 +38,22 @@ CHUNK_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class SegmentRange:
-    """A segment file and the offsets in it that are read, with the transactions that were aborted there."""
+    """A segment file, the offset range to read in it, and the transactions aborted in that range."""
 
     topic_partition: TopicPartition
     path: str
     start: int
     end: int
     aborted: tuple[Aborted, ...] | None
-    """None to see records of aborted transactions too."""
+    """None to include the records of aborted transactions."""
 
 
-class NotADataDirectory(ValueError):  # noqa: N818 - it says what was found
-    """The path has no directory of a partition."""
+class NotADataDirectory(ValueError):  # noqa: N818 - the name states the finding
+    """The path contains no partition directory."""
 
 
 def plan_directory(root: str, selection: Selection | None, *, committed: bool) -> list[SegmentRange]:
-    """The segments to read, one task each. `committed` leaves out what is not part of a committed transaction."""
+    """The segments to read, one per task. With `committed`, only records of committed transactions are read."""
     if not os.path.isdir(root):
         raise NotADataDirectory(f"{root} is not a directory")
     partitions = {
@@ -62,7 +62,7 @@ def plan_directory(root: str, selection: Selection | None, *, committed: bool) -
         if path.is_dir() and (found := parse_partition_directory(path.name)) is not None
     }
     if not partitions:
-        raise NotADataDirectory(f"{root} has no directory of a partition, such as clicks-0")
+        raise NotADataDirectory(f"{root} contains no partition directory, such as clicks-0")
     disk = OsDisk()
     starts = read_offsets(disk, os.path.join(root, LOG_START_OFFSETS))
     watermarks = read_offsets(disk, os.path.join(root, HIGH_WATERMARKS))
@@ -76,7 +76,7 @@ def plan_directory(root: str, selection: Selection | None, *, committed: bool) -
 
 
 def _chosen(partitions: dict[TopicPartition, str], selection: Selection | None) -> list[TopicPartition]:
-    """Those that are selected; without a selection, all that are not the cluster's own."""
+    """The selected partitions. Without a selection: all partitions except those of internal topics."""
     if selection is None:
         return sorted(each for each in partitions if each.topic not in INTERNAL_TOPICS)
     if selection.pattern is not None:
@@ -86,7 +86,7 @@ def _chosen(partitions: dict[TopicPartition, str], selection: Selection | None) 
     missing = sorted(set(selection.assigned) - set(partitions))
     unknown = sorted(set(selection.topics) - {each.topic for each in partitions})
     if missing or unknown:
-        raise NotADataDirectory(f"the directory does not have {[*map(str, missing), *unknown][0]}")
+        raise NotADataDirectory(f"the directory does not contain {[*map(str, missing), *unknown][0]}")
     return sorted(selection.assigned) or sorted(each for each in partitions if each.topic in selection.topics)
 
 
@@ -111,7 +111,7 @@ def _plan_partition(
 
 
 def _aborted_between(aborted: list[AbortedTransaction], first: int, last: int) -> tuple[Aborted, ...]:
-    """Those with records in a range. One whose marker lies before it would hide later records of its producer."""
+    """The transactions with records in the range. One that ended before it would hide later records of its producer."""
     return tuple(
         Aborted(each.producer_id, each.first_offset)
         for each in aborted
@@ -120,13 +120,13 @@ def _aborted_between(aborted: list[AbortedTransaction], first: int, last: int) -
 
 
 def _aborted(directory: str, bases: list[int]) -> list[AbortedTransaction]:
-    """From all transaction indexes: a transaction is in the one of the segment in which it ended."""
+    """From all transaction indexes: a transaction is in the index of the segment that contains its marker."""
     paths = [Path(segment_path(directory, base, TRANSACTION_INDEX_SUFFIX)) for base in bases]
     return [entry for path in paths if path.exists() for entry in entries(path.read_bytes())]
 
 
 def _last_stable_offset(directory: str, bases: list[int], end: int) -> int:
-    """Where the first transaction begins that is still open at the end. Only headers are read, and markers."""
+    """The first offset of the earliest transaction that is open at `end`. Reads batch headers and markers only."""
     open_transactions: dict[int, int] = {}
     for base in bases:
         with open(segment_path(directory, base, LOG_SUFFIX), "rb") as file:
@@ -163,7 +163,7 @@ def read_segment(segment: SegmentRange, *, headers: bool) -> Iterator[pa.RecordB
 
 
 def _chunks(descriptor: int) -> Iterator[memoryview]:
-    """Whole batches of the file; ends at what is none."""
+    """Complete batches of the file. Stops at the first incomplete or invalid batch."""
     position, size = 0, CHUNK_BYTES
     while data := memoryview(os.pread(descriptor, size, position)):
         whole = 0

@@ -1,4 +1,4 @@
-"""The options of the source that reads segment files."""
+"""The options of the source `ottla-log`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ def parse_log_options(given: Mapping[str, str]) -> LogOptions:
     options, kafka = split_options(given, _BY_LOWER_NAME, "log source")
     level = isolation_level(kafka.pop("isolation.level", None))
     if kafka:
-        raise OptionError(f"the ottla log source asks no broker, so it has no use for kafka.{min(kafka)}")
+        raise OptionError(f"the ottla log source uses no broker, so kafka.{min(kafka)} cannot be set")
     if not options.get("path"):
-        raise OptionError("give the data directory: load(path), or the option path")
+        raise OptionError("set the data directory with load(path) or the option path")
     chosen = any(name in options for name in _SELECTION)
     try:
         selection = parse_selection(options) if chosen else None

@@ -1,8 +1,8 @@
-"""The options of the source, named and read as Spark's Kafka source does.
+"""The options of the source, with the names and the meaning of Spark's Kafka source.
 
-Names are case-insensitive, as everywhere in Spark. What starts with `kafka.` would be a setting of the consumer there;
-those that mean something to Ottla's client are used, those that only tune the Java consumer are accepted, and all
-others are refused, because being silently ignored is worse.
+Names are case-insensitive, as everywhere in Spark. In Spark's source, options with the prefix `kafka.` are settings of
+the Java consumer. Here, settings that Ottla's client has are used, settings that only tune the Java consumer are
+accepted without effect, and all others are rejected: an error is better than a silently ignored setting.
 """
 
 import re
@@ -45,16 +45,16 @@ _JAVA_OPTIONS = (
     "fetchOffset.retryIntervalMs",
     "partition.metadata.cache.ttl.ms",
 )
-"""About the Java consumer of Spark's own source; accepted, so that its options can be taken over as they are."""
+"""Options for the Java consumer of Spark's source. Accepted without effect, so that programs need no change."""
 
 _BY_LOWER_NAME = {name.lower(): name for name in (*_NAMES, *_JAVA_OPTIONS)}
 KAFKA_PREFIX = "kafka."
 
 _MANAGED = {
-    "auto.offset.reset": "set startingOffsets to earliest or latest: the query keeps its own offsets",
-    "key.deserializer": "keys are bytes: turn them into something else with DataFrame functions",
-    "value.deserializer": "values are bytes: turn them into something else with DataFrame functions",
-    "enable.auto.commit": "set groupId to have offsets committed after each micro-batch",
+    "auto.offset.reset": "set startingOffsets to earliest or latest: the query stores its own offsets",
+    "key.deserializer": "keys are bytes: convert them with DataFrame functions",
+    "value.deserializer": "values are bytes: convert them with DataFrame functions",
+    "enable.auto.commit": "set groupId to commit offsets after each micro-batch",
     "interceptor.classes": "there is no Java consumer that could run them",
 }
 _JAVA_TUNING = frozenset(
@@ -91,22 +91,22 @@ _JAVA_TUNING = frozenset(
         "socket.connection.setup.timeout.max.ms",
     }
 )
-"""Settings of the Java consumer without which Ottla's client does: it has no poll loop and no group, and always checks
-checksums."""
+"""Settings of the Java consumer that Ottla's client does not need: it has no poll loop and no group membership, and it
+always checks checksums."""
 
 _ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
 _DEFAULT_POLL_TIMEOUT = 120.0
-"""Spark's own, which is `spark.network.timeout`."""
+"""Spark's default, the value of `spark.network.timeout`."""
 _DEFAULT_TRIGGER_DELAY = 15 * 60.0
 
 
 class OptionError(ValueError):
-    """An option that cannot be used, said in a sentence for the person who wrote it."""
+    """An invalid option. The message is for the author of the query."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Everything a task needs to read its range."""
+    """The options that a task needs to read its range."""
 
     bootstrap: tuple[Address, ...]
     client: ClientSettings = field(default_factory=ClientSettings)
@@ -118,7 +118,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """Everything a plan needs."""
+    """The options that planning a query needs."""
 
     read: ReadOptions
     selection: Selection
@@ -133,7 +133,7 @@ class SourceOptions:
 
 
 def parse_source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Read the options of a batch or streaming source. Raises OptionError."""
+    """Parse the options of a batch or streaming source. Raises OptionError."""
     options, kafka = split_options(given, _BY_LOWER_NAME, "source")
     minimum = _positive(options, "minOffsetsPerTrigger")
     maximum = _positive(options, "maxOffsetsPerTrigger")
@@ -163,7 +163,7 @@ def parse_source_options(given: Mapping[str, str], *, streaming: bool) -> Source
 def split_options(
     given: Mapping[str, str], known: Mapping[str, str], what: str
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The options by their proper names, and those for Kafka without their prefix. Raises OptionError."""
+    """The options by canonical name, and the Kafka settings without their prefix. Raises OptionError."""
     options: dict[str, str] = {}
     kafka: dict[str, str] = {}
     for key, value in given.items():
@@ -174,7 +174,9 @@ def split_options(
             options[known[lower]] = value
         else:
             names = ", ".join(sorted(known.values()))
-            raise OptionError(f"the ottla {what} has no option {key!r}; it knows kafka.bootstrap.servers, {names}")
+            raise OptionError(
+                f"the ottla {what} has no option {key!r}; valid options are kafka.bootstrap.servers, {names}"
+            )
     return options, kafka
 
 
@@ -189,7 +191,7 @@ def bootstrap_servers(kafka: Mapping[str, str]) -> tuple[Address, ...]:
 
 
 def isolation_level(text: str | None) -> int:
-    """Of `kafka.isolation.level`, as the protocol counts it."""
+    """The protocol's number for the value of `kafka.isolation.level`."""
     level = "read_uncommitted" if text is None else text.strip().lower()
     if level not in _ISOLATION:
         raise OptionError(f"kafka.isolation.level must be read_uncommitted or read_committed, not {level!r}")
@@ -201,14 +203,14 @@ def _bounds(options: Mapping[str, str], *, streaming: bool) -> tuple[Bound, Boun
         start = parse_bound(options, "starting", default=LATEST if streaming else EARLIEST)
         ends = [name for name in options if name.startswith("ending")]
         if streaming and ends:
-            raise OptionError(f"{ends[0]} is for batch queries; a stream has no end")
+            raise OptionError(f"{ends[0]} is only for batch queries; a stream has no end")
         end = parse_bound(options, "ending", default=LATEST)
     except BoundError as error:
         raise OptionError(str(error)) from None
     if not streaming and start.is_latest:
-        raise OptionError("startingOffsets cannot be latest in a batch query, which would read nothing")
+        raise OptionError("startingOffsets cannot be latest in a batch query: the query would read nothing")
     if end.is_earliest:
-        raise OptionError("endingOffsets cannot be earliest, which would read nothing")
+        raise OptionError("endingOffsets cannot be earliest: the query would read nothing")
     return start, end
 
 
@@ -219,7 +221,7 @@ def _read_options(options: Mapping[str, str], kafka: Mapping[str, str]) -> ReadO
     values = _KafkaValues(dict(kafka))
     protocol = values.take("security.protocol", "PLAINTEXT").upper()
     if protocol != "PLAINTEXT":
-        raise OptionError(f"kafka.security.protocol {protocol} is not supported, only PLAINTEXT is")
+        raise OptionError(f"kafka.security.protocol {protocol} is not supported; only PLAINTEXT is")
     level = isolation_level(values.take("isolation.level", "read_uncommitted"))
     client, fetch = ClientSettings(), FetchSettings()
     result = ReadOptions(
@@ -254,7 +256,7 @@ def _poll_timeout(options: Mapping[str, str]) -> float:
 
 
 class _KafkaValues:
-    """Settings with the prefix `kafka.`, taken one by one, so that those left over are unknown."""
+    """Settings with the prefix `kafka.`. Each lookup removes one, so the settings left at the end are unknown."""
 
     def __init__(self, values: dict[str, str]) -> None:
         self._values = values

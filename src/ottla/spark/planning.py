@@ -1,4 +1,4 @@
-"""Plans of queries: from options and the state of the cluster to ranges of offsets."""
+"""Plan queries: from the options and the state of the cluster to offset ranges."""
 
 from collections.abc import Mapping
 
@@ -12,14 +12,16 @@ from ottla.spark.ranges import OffsetRange, split_ranges
 
 
 async def plan_batch(client: Client, options: SourceOptions) -> list[OffsetRange]:
-    """What a batch query reads. Raises BoundError for a range that ends before it starts."""
+    """The ranges that a batch query reads. Raises BoundError for a range that ends before its start."""
     partitions = await options.selection.partitions(client)
     isolation = options.read.fetch.isolation
     start = await options.start.resolve(client, partitions, isolation)
     end = await options.end.resolve(client, partitions, isolation)
     for each in partitions:
         if start[each] > end[each]:
-            raise BoundError(f"{each} would be read from offset {start[each]} to {end[each]}, which lies before it")
+            raise BoundError(
+                f"{each} would be read from offset {start[each]} to {end[each]}, but the end lies before the start"
+            )
     return split_ranges(
         [OffsetRange(each, start[each], end[each]) for each in partitions],
         options.min_partitions,
@@ -28,13 +30,13 @@ async def plan_batch(client: Client, options: SourceOptions) -> list[OffsetRange
 
 
 async def initial_offsets(client: Client, options: SourceOptions) -> dict[TopicPartition, int]:
-    """Where a stream starts that has never run."""
+    """The offsets at which a stream without a checkpoint starts."""
     partitions = await options.selection.partitions(client)
     return await options.start.resolve(client, partitions, options.read.fetch.isolation)
 
 
 async def latest_offsets(client: Client, options: SourceOptions) -> dict[TopicPartition, int]:
-    """The ends of all partitions that exist now; of committed records, where those are wanted."""
+    """The end offsets of all existing partitions; with read_committed, their last stable offsets."""
     partitions = await options.selection.partitions(client)
     return await _ends(client, dict.fromkeys(partitions, LATEST_TIMESTAMP), options.read.fetch.isolation)
 
@@ -51,7 +53,7 @@ async def _ends(client: Client, wanted: Mapping[TopicPartition, int], isolation:
 async def plan_micro_batch(
     client: Client, options: SourceOptions, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
 ) -> list[OffsetRange]:
-    """What one micro-batch reads. Partitions that are new in it are read from their beginning."""
+    """The ranges that one micro-batch reads. New partitions are read from their first offset."""
     first = await first_offsets(client, end.keys() - start.keys())
     report(lost_between(start, end, first), fail=options.read.fail_on_data_loss)
     begin = {**start, **first}

@@ -1,4 +1,4 @@
-"""Ranges of offsets: how a query's work is limited, and how it is cut into tasks."""
+"""Offset ranges: limit the size of a micro-batch and split a query into tasks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -23,9 +23,10 @@ class OffsetRange(NamedTuple):
 def limit_offsets(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], limit: int
 ) -> dict[TopicPartition, int]:
-    """Ends that are together at most about `limit` offsets away: each partition gets its share of what is there.
+    """End offsets that limit a micro-batch to about `limit` offsets. Each partition gets a share by its size.
 
-    A share below one becomes one, so that every partition with records goes on; hence "about", as in Spark.
+    A share below one is rounded up to one, so that every partition with records makes progress. The sum may therefore
+    exceed the limit, as in Spark.
     """
     sizes = {each: end[each] - start[each] for each in end if end[each] > start.get(each, end[each])}
     total = sum(sizes.values())
@@ -41,9 +42,9 @@ def limit_offsets(
 def split_ranges(
     ranges: Iterable[OffsetRange], min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:
-    """Ranges that are not empty, cut so that none is larger than `max_records` and there are `min_partitions` or more.
+    """Non-empty ranges, split so that none is larger than `max_records` and there are at least `min_partitions`.
 
-    Offsets may have gaps, so a piece may have fewer records than its size says. Large ranges are cut most.
+    Offsets may have gaps, so a range may have fewer records than its size. Larger ranges are split more often.
     """
     pieces = [each for each in ranges if each.size > 0]
     if max_records is not None:
@@ -54,7 +55,7 @@ def split_ranges(
 
 
 def _cut_large(ranges: Sequence[OffsetRange], wanted: int) -> list[OffsetRange]:
-    """About so many, as Spark cuts them: those that stay whole are left out when the others get their shares."""
+    """Split into about `wanted` ranges, as Spark does: the shares are computed without the ranges that stay whole."""
     total = sum(each.size for each in ranges)
     whole = {each for each in ranges if _share(each.size, total, wanted) == 1}
     rest = total - sum(each.size for each in whole)
@@ -67,7 +68,7 @@ def _share(size: int, total: int, wanted: int) -> int:
 
 
 def _cut(whole: OffsetRange, count: int) -> list[OffsetRange]:
-    """Into pieces of which the last ones are the larger ones, if they cannot be equal."""
+    """Split into `count` ranges. If their sizes differ, the larger ones come last."""
     count = min(count, whole.size)
     smaller, larger = whole.size // count, whole.size % count
     marks = [whole.start + smaller * index + max(0, index - (count - larger)) for index in range(count + 1)]

@@ -1,4 +1,4 @@
-"""What a task does: fetch its range of one partition and turn it into Arrow batches."""
+"""The work of a reading task: fetch its range of one partition and decode it into Arrow batches."""
 
 import asyncio
 import time
@@ -19,13 +19,13 @@ from ottla.spark.ranges import OffsetRange
 from ottla.spark.session import Session
 
 _USUAL_BYTES = 1024
-"""Of a record, until some were seen."""
+"""Assumed size of a record before the first fetch."""
 _SPARE_BYTES = 64 << 10
-"""So that the last batch of a range is not cut off because its records are larger than those before."""
+"""Added to each fetch, so that the last batch of a range arrives complete even if its records are larger."""
 
 
 def read_range(wanted: OffsetRange, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """The records of a range. Raises DataLoss when the log no longer has all of it, unless that is allowed."""
+    """The records of a range. Raises DataLoss if the log no longer has all of them and failOnDataLoss is true."""
     decoder = ColumnDecoder(wanted.topic_partition, headers=options.include_headers)
     with Session(options) as session:
         reader = _RangeReader(session, wanted, options)
@@ -42,7 +42,7 @@ def read_range(wanted: OffsetRange, options: ReadOptions) -> Iterator[pa.RecordB
 
 
 class _RangeReader:
-    """Follows the log over the range. The next fetch is under way while the answer to the last is decoded."""
+    """Fetches the range in order. The next fetch is already sent while the previous response is decoded."""
 
     def __init__(self, session: Session, wanted: OffsetRange, options: ReadOptions) -> None:
         self.position = wanted.start
@@ -54,18 +54,19 @@ class _RangeReader:
         self._bytes_per_offset: float = _USUAL_BYTES
 
     async def next(self) -> Fetched | None:
-        """Batches from the position on, which moves behind them. None when there are none yet, or not any more."""
+        """Fetch the batches at the position and advance it. None if the fetch returned no batch."""
         try:
             fetched = await self._fetcher.fetch(self.position, self._bytes_wanted())
         except OffsetOutOfRange:
-            await self._skip_what_is_lost()
+            await self._skip_lost_offsets()
             return None
         position = _offset_after(fetched)
         if position == self.position:
             if len(fetched.records):
                 name, size = self._wanted.topic_partition, self._options.fetch.max_bytes
                 raise KafkaError(
-                    ErrorCode.MESSAGE_TOO_LARGE, f"{name} sent no whole batch at {self.position} within {size} bytes"
+                    ErrorCode.MESSAGE_TOO_LARGE,
+                    f"{name} returned no complete batch at offset {self.position} within {size} bytes",
                 )
             self._check_deadline(fetched)
             return None
@@ -78,16 +79,16 @@ class _RangeReader:
         return fetched
 
     def _bytes_wanted(self) -> int:
-        """For the rest of the range, going by what was fetched last: more would be fetched in vain."""
+        """Estimated size of the rest of the range, from the last response, so that no excess bytes are fetched."""
         rest = int((self._wanted.end - self.position) * self._bytes_per_offset) + _SPARE_BYTES
         return min(rest, self._options.fetch.max_bytes)
 
     def _check_deadline(self, fetched: Fetched) -> None:
-        """A log that ends before the range does has perhaps lost its end, or never had one."""
+        """Raise TimeoutError, or skip the rest with a warning, if the log has ended before the range for too long."""
         if time.monotonic() <= self._deadline:
             return
         sentence = (
-            f"{self._wanted.topic_partition} had nothing at offset {self.position} for "
+            f"{self._wanted.topic_partition} returned no records at offset {self.position} for "
             f"{self._options.poll_timeout:g} s, although the query reads up to {self._wanted.end}; its high "
             f"watermark is {fetched.high_watermark}, its last stable offset {fetched.last_stable_offset}"
         )
@@ -96,7 +97,7 @@ class _RangeReader:
         logger.warning("%s", sentence)
         self.position = self._wanted.end
 
-    async def _skip_what_is_lost(self) -> None:
+    async def _skip_lost_offsets(self) -> None:
         name = self._wanted.topic_partition
         sentence = lost_range(self._wanted._replace(start=self.position))
         if self._options.fail_on_data_loss:
@@ -108,7 +109,7 @@ class _RangeReader:
 
 
 def _offset_after(fetched: Fetched) -> int:
-    """The offset after the last whole batch; the fetch's own when there is none."""
+    """The offset after the last complete batch, or the fetch offset if there is none."""
     offset = fetched.fetch_offset
     for _, header in iter_headers(fetched.records):
         offset = max(offset, header.next_offset)

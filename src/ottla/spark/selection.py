@@ -1,4 +1,4 @@
-"""Which partitions a query reads: named topics, topics by pattern, or named partitions."""
+"""The partitions that a query reads: named topics, topics by pattern, or named partitions."""
 
 import json
 import re
@@ -14,20 +14,20 @@ from ottla.model import TopicPartition
 _STRATEGIES = ("assign", "subscribe", "subscribePattern")
 
 
-class UnknownTopic(ValueError):  # noqa: N818 - it says what is wrong
-    """The query names a topic or a partition that does not exist. Waiting would hide a typing mistake."""
+class UnknownTopic(ValueError):  # noqa: N818 - the name states the error
+    """The query names a topic or partition that does not exist. It fails at once, because this is mostly a typo."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """One of the three."""
+    """Exactly one of the three fields is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     assigned: tuple[TopicPartition, ...] = ()
 
     async def partitions(self, client: Client) -> list[TopicPartition]:
-        """Those that exist now. Raises UnknownTopic for one that is named and does not."""
+        """The selected partitions that exist. Raises UnknownTopic if a named topic or partition does not exist."""
         return await client.retry("the topics of the query", lambda: self._partitions(client))
 
     async def _partitions(self, client: Client) -> list[TopicPartition]:
@@ -45,8 +45,8 @@ class Selection:
         return sorted(set(self.assigned)) or partitions
 
     def _matching(self, everything: ClusterMetadata) -> list[TopicPartition]:
-        """As in Spark, a pattern may match any part of a name, other than with Kafka's consumers, and never finds
-        internal topics."""
+        """As in Spark, a pattern may match any part of a topic name (Kafka's consumers match the whole name). Internal
+        topics never match."""
         pattern = re.compile(self.pattern or "")
         topics = everything.topics
         return [
@@ -55,7 +55,7 @@ class Selection:
 
 
 def parse_selection(options: Mapping[str, str]) -> Selection:
-    """Raises ValueError unless exactly one of the three options is there, and makes sense."""
+    """Raises ValueError unless exactly one of the three options is set and valid."""
     given = [name for name in _STRATEGIES if name in options]
     if len(given) != 1:
         problem = "only one of" if given else "one of"
@@ -79,7 +79,7 @@ def parse_selection(options: Mapping[str, str]) -> Selection:
 
 
 def _parse_assignment(text: str) -> tuple[TopicPartition, ...]:
-    """From JSON such as {"clicks": [0, 1]}."""
+    """Parse JSON such as {"clicks": [0, 1]}."""
     complaint = f'assign must look like {{"topicA":[0,1],"topicB":[2,4]}}, not {text}'
     try:
         tree = json.loads(text)

@@ -1,4 +1,4 @@
-"""Asynchronous calls from Spark's threads and processes, which know no event loop."""
+"""Asynchronous client calls from Spark's threads and processes, which have no event loop."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Session:
-    """A client with an event loop that runs while somebody waits for an answer. Not for two threads at once."""
+    """A client with an event loop that runs only during a call to `run`. Not thread-safe."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._runner = asyncio.Runner()

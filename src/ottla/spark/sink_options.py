@@ -11,14 +11,14 @@ EXACTLY_ONCE = "exactly-once"
 
 _NAMES = ("topic", "includeHeaders", "delivery", "queryId", "batchId")
 _SPARKS_OWN = ("checkpointLocation", "queryName", "asyncProgressTrackingEnabled", "path")
-"""What Spark reads itself and hands on to every sink."""
+"""Options that Spark itself reads and passes to every sink."""
 
 _BY_LOWER_NAME = {name.lower(): name for name in (*_NAMES, *_SPARKS_OWN)}
 
 _MANAGED = {
-    "key.serializer": "keys are strings or bytes: turn them into that with DataFrame functions",
-    "value.serializer": "values are strings or bytes: turn them into that with DataFrame functions",
-    "transactional.id": "set delivery to exactly-once: every task has an id of its own",
+    "key.serializer": "keys are strings or bytes: convert them with DataFrame functions",
+    "value.serializer": "values are strings or bytes: convert them with DataFrame functions",
+    "transactional.id": "set delivery to exactly-once: every task then has its own id",
 }
 _DEFAULTS = {
     "client.id": "ottla-spark",
@@ -26,7 +26,7 @@ _DEFAULTS = {
     "partitioner": "murmur2_random",
     "queue.buffering.max.messages": "1000000",
 }
-"""Retries must neither double nor reorder; keys go where Kafka's own producer sends them."""
+"""Retries must neither duplicate nor reorder records. Keys map to the same partitions as in Kafka's producer."""
 
 _TRANSACTION_TIMEOUT = "600000"
 
@@ -34,14 +34,14 @@ _TRANSACTION_TIMEOUT = "600000"
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     producer: Mapping[str, str]
-    """The settings of the producer, by librdkafka's names, most of which are Kafka's."""
+    """The settings of the producer, by librdkafka's names. Most of them are Kafka's names."""
     topic: str | None
-    """Wins over a column of that name."""
+    """Takes precedence over the column `topic`."""
     exactly_once: bool
     batch: tuple[str, int] | None
-    """What the program calls a batch that it may write again: the id of a query, and the number of the batch in it."""
+    """The batch that the program writes and may write again: query id and batch number."""
     read: ReadOptions
-    """For the questions that a task asks before it writes."""
+    """Client options for the requests that a task sends before it writes."""
 
 
 def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
@@ -71,9 +71,11 @@ def _batch(options: Mapping[str, str], *, exactly_once: bool) -> tuple[str, int]
     if not query_id and not batch_id:
         return None
     if not query_id or not batch_id:
-        raise OptionError("queryId and batchId go together: they say which batch of which query is written")
+        raise OptionError("queryId and batchId must be set together: they identify the batch that is written")
     if not exactly_once:
-        raise OptionError(f"queryId and batchId are for delivery={EXACTLY_ONCE}, which tells a batch that comes again")
+        raise OptionError(
+            f"queryId and batchId are only for delivery={EXACTLY_ONCE}, which skips a batch that is in the log"
+        )
     if not batch_id.isdecimal() or int(batch_id) >= 2**63 - 1:
         raise OptionError(f"batchId must be a number, not {batch_id!r}")
     return query_id, int(batch_id)

@@ -1,4 +1,4 @@
-"""The state of a running stream: how far each micro-batch may go."""
+"""The state of a running stream: the end offsets of each micro-batch."""
 
 import time
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from ottla.spark.session import Session
 Offsets = dict[TopicPartition, int]
 
 _HAS_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS})
-"""What a coordinator says to a commit from outside of a group that has members."""
+"""The coordinator's errors for a commit by a non-member to a group that has members."""
 
 
 class Stream:
-    """One per query, in the process that Spark keeps for planning it."""
+    """One per query, in the process in which Spark plans the query."""
 
     def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
         self._options = options
@@ -30,7 +30,7 @@ class Stream:
         self._committed: Offsets | None = None
         self._last_trigger = -inf
         self.latest: Offsets | None = None
-        """The ends of the partitions when they were last asked for."""
+        """The end offsets of the partitions at the last request."""
 
     @property
     def _session(self) -> Session:
@@ -44,11 +44,11 @@ class Stream:
         return self._initial
 
     def stop_at_present(self) -> None:
-        """`Trigger.AvailableNow`: whatever comes later is another run's work."""
+        """`Trigger.AvailableNow`: records that arrive later are left to the next run."""
         self._target = self._ask_latest()
 
     def next_offsets(self, start: Offsets, max_rows: int | None, min_rows: int | None) -> Offsets:
-        """How far the next micro-batch goes. `start` itself means that there is none yet."""
+        """The end offsets of the next micro-batch. The result equals `start` if no micro-batch is due."""
         self.finished(start)
         latest = self._target if self._target is not None else self._ask_latest()
         session = self._session
@@ -60,7 +60,7 @@ class Stream:
         return latest if max_rows is None else limit_offsets(begin, latest, max_rows)
 
     def _must_wait(self, available: int, min_rows: int) -> bool:
-        """Whether the batch would be small, and not too late already. The first of a run never waits, as in Spark."""
+        """Whether the batch is too small and the delay has not passed. As in Spark, a run's first batch never waits."""
         return available < min_rows and self._clock() < self._last_trigger + self._options.max_trigger_delay
 
     def plan(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
@@ -68,7 +68,7 @@ class Stream:
         return session.run(plan_micro_batch(session.client, self._options, start, end))
 
     def finished(self, offsets: Offsets) -> None:
-        """All micro-batches up to these offsets are done: have the group say so, if there is one."""
+        """All micro-batches up to these offsets are done. Commit the offsets if the query has a group."""
         group = self._options.group_id
         if group is None or not offsets or offsets in (self._committed, self._initial):
             return
@@ -78,7 +78,7 @@ class Stream:
         except KafkaError as error:
             if error.code not in _HAS_MEMBERS:
                 raise
-            raise OptionError(f"groupId {group} has consumers of its own; give the query a group for itself") from error
+            raise OptionError(f"groupId {group} has members; give the query a group without consumers") from error
         self._committed = dict(offsets)
 
     def stop(self) -> None:

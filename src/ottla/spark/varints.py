@@ -1,4 +1,4 @@
-"""Zigzag varints, many at a time."""
+"""Decode many zigzag varints at once."""
 
 from typing import TypeAlias
 
@@ -11,20 +11,20 @@ Positions: TypeAlias = NDArray[np.int64]
 _MAX_SHIFT = 63
 
 
-class Truncated(ValueError):  # noqa: N818 - it says what was found
-    """A varint runs over the end of the data, or is longer than 64 bits."""
+class Truncated(ValueError):  # noqa: N818 - the name states the finding
+    """A varint extends past the end of the data or is longer than 64 bits."""
 
 
 def two_byte_words(data: Bytes) -> NDArray[np.uint16]:
-    """The two bytes at every position, without a copy."""
+    """The 16-bit word at every byte position, without a copy."""
     return np.ndarray((max(len(data) - 1, 0),), "<u2", data, strides=(1,))
 
 
 def read_varints(data: Bytes, positions: Positions) -> tuple[Positions, Positions]:
-    """The varint at each position, and the position after it. Most are one or two bytes long."""
+    """The varint at each position, and the position after it. Fast path for varints of one or two bytes."""
     try:
         first, second = data.take(positions), data.take(positions + 1)
-    except IndexError:  # Perhaps a single byte at the very end.
+    except IndexError:  # Possibly a one-byte varint at the end of the data.
         return read_any_varints(data, positions)
     if (first & second > 0x7F).any():
         return read_any_varints(data, positions)
@@ -36,7 +36,7 @@ def read_varints(data: Bytes, positions: Positions) -> tuple[Positions, Position
 
 
 def read_any_varints(data: Bytes, positions: Positions) -> tuple[Positions, Positions]:
-    """The same for all lengths: each further byte costs a pass over those that have it."""
+    """The same for varints of any length. Each further byte costs a pass over the varints that have it."""
     try:
         byte = data[positions]
         value = byte.astype(np.int64)
@@ -54,5 +54,5 @@ def read_any_varints(data: Bytes, positions: Positions) -> tuple[Positions, Posi
                 more = more[byte > 0x7F]
                 shift += 7
     except IndexError:
-        raise Truncated("a varint runs over the end of the records") from None
+        raise Truncated("a varint extends past the end of the records") from None
     return (value >> 1) & 0x7FFF_FFFF_FFFF_FFFF ^ -(value & 1), after

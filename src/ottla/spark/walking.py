@@ -1,4 +1,4 @@
-"""Where the records of batches lie. Each says with its length where the next one begins, so they must be walked."""
+"""Locate the records of batches. The position of a record follows from the length of the previous one."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -13,15 +13,15 @@ from ottla.spark.batches import Payload
 from ottla.spark.varints import Bytes, Positions, read_varints, two_byte_words
 
 MANY_BATCHES = 16
-"""From so many batches on, walking all of them at once is faster than one after the other."""
+"""From this number of batches on, walking all of them in parallel is faster than one after the other."""
 
 _LONGEST_VARINT = 10
 _NOWHERE = 1 << 40
-"""Farther away than any buffer reaches."""
+"""A size that leads past the end of every buffer."""
 
 
 def _sizes() -> Positions:
-    """Of a record with its length, by the first two bytes of it. A length that is negative or longer leads nowhere."""
+    """Size of a record, length field included, by its first two bytes. Negative and longer lengths give _NOWHERE."""
     words = np.arange(1 << 16)
     first, second = words & 0xFF, words >> 8
     sizes = np.where(first < 0x80, 1 + (first >> 1), 2 + ((first & 0x7F | second << 7) >> 1))
@@ -33,7 +33,7 @@ _SIZES = _sizes()
 
 
 def walk(data: Bytes, buffer: Buffer, payloads: Sequence[Payload], counts: Positions) -> tuple[Positions, Positions]:
-    """Where each record begins, after its length, and where it ends. Raises InvalidBatch for what are no records."""
+    """The start of each record, after its length field, and its end. Raises InvalidBatch."""
     if counts.sum() >= MANY_BATCHES * counts.max():
         found = walk_together(data, payloads, counts)
         if found is not None:
@@ -47,10 +47,10 @@ def walk(data: Bytes, buffer: Buffer, payloads: Sequence[Payload], counts: Posit
 
 
 def walk_together(data: Bytes, payloads: Sequence[Payload], counts: Positions) -> tuple[Positions, Positions] | None:
-    """The same for many batches: the first record of each at once, then the second of those that have one, ...
+    """The same for many batches. Each step advances one record in every batch that has one left.
 
-    Only for lengths of one or two bytes. None when there are others, or when records do not fill their batch. A step
-    is little more than one look at the sizes, as the cost of a step does not depend on how many batches there are.
+    Supports only lengths of one or two bytes. Returns None for other lengths, and if records do not fill their batch. A
+    step is little more than one table lookup, and its cost hardly depends on the number of batches.
     """
     order = np.argsort(-counts, kind="stable")
     steps = np.arange(int(counts.max()))
@@ -74,7 +74,7 @@ def walk_together(data: Bytes, payloads: Sequence[Payload], counts: Positions) -
 
 
 def _places(order: Positions, counts: Positions, firsts: Positions) -> Positions:
-    """Where a walk by steps has put the records, batch by batch."""
+    """The index in the order of the walk of each record in batch order."""
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order))
     step = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -82,14 +82,14 @@ def _places(order: Positions, counts: Positions, firsts: Positions) -> Positions
 
 
 def _ends(starts: Positions, payloads: Sequence[Payload], counts: Positions) -> Positions:
-    """Records lie without gaps: each ends where the next one starts, and the last with its batch."""
+    """Records have no gaps: each ends at the start of the next one, and the last at the end of its batch."""
     ends = np.append(starts[1:], 0)
     ends[np.cumsum(counts) - 1] = [each.stop for each in payloads]
     return ends
 
 
 def _walk_one(buffer: Buffer, payload: Payload) -> list[int]:
-    """Where each record begins. A length is read as if it were not negative: that is checked for all at once."""
+    """The start of each record. Negative lengths are read as positive; `walk` rejects them for all records at once."""
     position = payload.start
     positions: list[int] = []
     append = positions.append
@@ -105,5 +105,5 @@ def _walk_one(buffer: Buffer, payload: Payload) -> list[int]:
                 length, size = read_varint(bytes(buffer[position : position + _LONGEST_VARINT]), 0)
                 position += size + abs(length)
     except IndexError:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, "the records end in the middle of one") from None
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, "the data ends in the middle of a record") from None
     return positions

@@ -1,9 +1,9 @@
-"""What a writing task does: rows of Arrow columns become records of topics.
+"""The work of a writing task: rows of Arrow columns become records of topics.
 
-With `delivery=exactly-once` a task writes its rows in one transaction, and in the same transaction commits the number
-of its micro-batch as the offset of a group that is its own. The transactional id is the task's too: whoever begins with
-it fences those who began before, and has their transactions ended. So when a batch is replayed, after a crash or
-because a task was tried twice, its number tells whether the rows are in the log already, all of them or none.
+With `delivery=exactly-once` a task writes its rows in one transaction. The same transaction commits the number of the
+micro-batch as an offset of a group that only this task uses. The transactional id also belongs to the task: a new
+producer with this id fences the previous one and ends its transaction. Spark replays a batch after a crash, and when it
+retries a task. The committed number then shows whether the log already has the rows: all of them or none.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,12 +25,12 @@ _POLL_EVERY = 5000
 _SHARED_WITH_CONSUMERS = frozenset({"bootstrap.servers", "client.id"})
 
 
-class WriteFailed(Exception):  # noqa: N818 - it says what happened
-    """Rows that are not in the log, or may not be."""
+class WriteFailed(Exception):  # noqa: N818 - the name states the event
+    """Some rows are not in the log, or may not be."""
 
 
 class BatchMarker(NamedTuple):
-    """Which rows these are: those of one task, in one micro-batch of one query."""
+    """Identifies the rows of one task in one micro-batch of one query."""
 
     query: str
     task: int
@@ -42,12 +42,12 @@ class BatchMarker(NamedTuple):
 
     @property
     def group(self) -> str:
-        """Its committed offset is the number of the micro-batch that comes next."""
+        """The committed offset of this group is the number of the next micro-batch."""
         return self.transactional_id
 
 
 def write_at_least_once(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> int:
-    """Returns the number of rows, which are all acknowledged."""
+    """Returns the number of rows. All of them are acknowledged."""
     rows = _Rows(_producer(options, {}), options)
     for batch in batches:
         rows.produce(batch)
@@ -56,7 +56,7 @@ def write_at_least_once(batches: Iterator[pa.RecordBatch], options: SinkOptions)
 
 
 def write_exactly_once(batches: Iterator[pa.RecordBatch], options: SinkOptions, marker: BatchMarker) -> int:
-    """Returns the number of rows written; 0 when the log has them already."""
+    """Returns the number of rows written: 0 if the log already has them."""
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return 0
@@ -83,17 +83,17 @@ def write_exactly_once(batches: Iterator[pa.RecordBatch], options: SinkOptions, 
 
 
 def _producer(options: SinkOptions, more: Mapping[str, str]) -> Any:
-    """It calls back about rows that failed, and not about the millions that did not."""
+    """A producer that reports only failed rows. Reports for all rows would be too slow."""
     try:
         return Producer({**options.producer, **more, "delivery.report.only.error": True})
     except KafkaException as error:
-        raise OptionError(f"the producer refuses its settings: {error.args[0].str()}") from error
+        raise OptionError(f"the producer rejected its settings: {error.args[0].str()}") from error
 
 
 def _next_batch(marker: BatchMarker, options: SinkOptions) -> int:
     """The number of the first micro-batch whose rows are not in the log.
 
-    Asked only once the transactional id is ours, so nobody can write behind our back.
+    Called after `init_transactions`, so an earlier attempt of the task is fenced and cannot commit any more.
     """
     with Session(options.read) as session:
         offsets = session.run(committed_offsets(session.client, marker.group))
@@ -101,7 +101,7 @@ def _next_batch(marker: BatchMarker, options: SinkOptions) -> int:
 
 
 def _mark(producer: Any, options: SinkOptions, marker: BatchMarker, topic: str) -> None:
-    """The partition must exist; it has no other meaning."""
+    """Commit the batch number for partition 0 of a topic. The partition has no meaning, but must exist."""
     settings = {key: value for key, value in options.producer.items() if key in _SHARED_WITH_CONSUMERS}
     consumer = Consumer({**settings, "group.id": marker.group})
     try:
@@ -112,7 +112,7 @@ def _mark(producer: Any, options: SinkOptions, marker: BatchMarker, topic: str) 
 
 
 def _abort(producer: Any) -> None:
-    """Ends the transaction as well as possible: the next to use the transactional id ends it for certain."""
+    """Try to abort. If this fails, the next producer with the transactional id aborts the transaction."""
     try:
         producer.abort_transaction(_FLUSH_SECONDS)
     except KafkaException:
@@ -120,7 +120,7 @@ def _abort(producer: Any) -> None:
 
 
 class _Rows:
-    """Hands rows to a producer and notices when one is refused."""
+    """Passes rows to a producer and raises WriteFailed if a row fails."""
 
     def __init__(self, producer: Any, options: SinkOptions) -> None:
         self.count = 0
@@ -142,7 +142,7 @@ class _Rows:
                 except BufferError:
                     self._serve(poll, 0.1)
                 except KafkaException as error:
-                    raise WriteFailed(f"a row for topic {topic} was refused: {error.args[0].str()}") from error
+                    raise WriteFailed(f"a row for topic {topic} was rejected: {error.args[0].str()}") from error
             if index % _POLL_EVERY == 0:
                 self._serve(poll, 0)
         self.count += batch.num_rows
@@ -153,7 +153,7 @@ class _Rows:
             return repeat(self._topic, batch.num_rows)
         column = batch["topic"]
         if column.null_count:
-            raise WriteFailed("a row has null as its topic; set the option topic, or fill the column")
+            raise WriteFailed("a row has a null topic; set the option topic or fill the column topic")
         self.topics.update(column.unique().to_pylist())
         return iter(column.to_pylist())
 
@@ -163,7 +163,7 @@ class _Rows:
             raise WriteFailed(f"{remaining} rows were not acknowledged within {_FLUSH_SECONDS:g} s")
 
     def _serve(self, call: Callable[[float], int], seconds: float) -> int:
-        """Let the producer report. A fatal error, such as being fenced, is raised in the middle of its callbacks."""
+        """Run the producer's callbacks. librdkafka raises a fatal error, such as fencing, inside them."""
         try:
             remaining = call(seconds)
         except (KafkaException, SystemError) as error:
@@ -177,7 +177,7 @@ class _Rows:
 
 
 def _columns(batch: pa.RecordBatch) -> list[Iterator[Any]]:
-    """Keys, values, partitions, timestamps and headers, with what a producer takes for those that are not there."""
+    """Keys, values, partitions, timestamps and headers, with the producer's default for missing columns."""
     names, rows = set(batch.schema.names), batch.num_rows
     return [
         _bytes(batch["key"]) if "key" in names else repeat(None, rows),

@@ -1,5 +1,5 @@
 """Coordination: a tree of versioned nodes with atomic compare-and-set, ephemeral nodes and watches.
 
-`interface` is what the rest of Ottla sees; `memory` serves tests and simulation, `sqlite` the brokers of one
-machine, `zookeeper` those of many.
+`interface` is the API for the rest of Ottla. `memory` is for tests and simulation, `sqlite` for brokers on one machine,
+`zookeeper` for brokers on several machines.
 """

@@ -1,8 +1,8 @@
-"""The store as the rest of Ottla sees it: ZooKeeper's model, reduced to what a cluster needs.
+"""The API of a store: ZooKeeper's model, reduced to the needs of a cluster.
 
-A store is a tree of small nodes. Everything that must not race is one `commit`: a list of operations of which either
-all happen or none, guarded by versions. A reader follows the tree by levels, not by events: a watch only says that
-something changed, and `read_changes` says what the tree is now.
+A store is a tree of small nodes. A `commit` is an atomic list of operations with version checks: all operations are
+done or none. Reading is level-triggered: a watch only reports that something changed, and `read_changes` returns the
+present state.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,25 +16,25 @@ ROOT = "/"
 class Node(NamedTuple):
     data: bytes
     version: int
-    """0 when the node is created, one more with each change of its data."""
+    """0 when the node is created; grows by one with each change of its data."""
     owner: int | None
-    """The session an ephemeral node belongs to; None for a persistent node."""
+    """The session that owns an ephemeral node; None for a persistent node."""
     created: int
-    """Grows over the whole tree, so a node that was deleted and made again can be told from the first one."""
+    """Grows over the whole tree. It tells a node that was deleted and created again from the earlier one."""
 
 
 class Changes(NamedTuple):
     revision: int
-    """Hand it to the next `read_changes`."""
+    """The `since` argument of the next `read_changes`."""
     nodes: dict[str, Node | None]
-    """Each node that differs since then, as it is now; None when it is gone."""
+    """The present value of each changed node; None for a deleted node."""
     complete: bool
-    """`nodes` is the whole tree, because the caller had nothing before or is too far behind."""
+    """`nodes` is the whole tree, because this is the first read, or `since` is too old."""
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Fails when the node exists. Missing parents are made as empty persistent nodes."""
+    """Fails if the node exists. Missing parents are created as empty persistent nodes."""
 
     path: str
     data: bytes = b""
@@ -43,7 +43,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """Fails when the node is missing or, unless `version` is None, has another version."""
+    """Fails if the node is missing or, unless `version` is None, has another version."""
 
     path: str
     data: bytes
@@ -52,7 +52,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Creates the node or overwrites it, whichever it takes: for values whose last writer wins."""
+    """Creates or overwrites the node. The last writer wins."""
 
     path: str
     data: bytes
@@ -60,7 +60,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Fails when the node is missing, has children or, unless `version` is None, has another version."""
+    """Fails if the node is missing, has children or, unless `version` is None, has another version."""
 
     path: str
     version: int | None = None
@@ -68,7 +68,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Changes nothing; fails when the node is missing or, unless `version` is None, has another version."""
+    """Changes nothing. Fails if the node is missing or, unless `version` is None, has another version."""
 
     path: str
     version: int | None = None
@@ -78,18 +78,18 @@ Op: TypeAlias = Create | Set | Put | Delete | Check
 
 
 class StoreError(Exception):
-    """The store cannot do its work; the message is one sentence for the operator."""
+    """The store failed. The message is one sentence for the operator."""
 
 
 class SessionLostError(StoreError):
-    """The session is over and its ephemeral nodes are gone: commits are refused until `start` begins a new one.
+    """The session has ended, and its ephemeral nodes are deleted. Commits fail until `start` begins a new session.
 
-    A commit that was under way when the session ended may have been done or not; whoever must know reads the tree.
+    A commit that was in flight when the session ended may be done or not. The caller can read the tree to find out.
     """
 
 
 class CommitTooLargeError(StoreError):
-    """The store cannot do this many operations, or this much data, at once; none of them was done."""
+    """The commit has too many operations or too much data for the store. None of the operations was done."""
 
 
 class Refusal(Enum):
@@ -101,10 +101,10 @@ class Refusal(Enum):
 
 
 class StoreConflictError(StoreError):
-    """The store refused one operation of a commit, so none of the operations was done."""
+    """The store rejected one operation of a commit, so none of the operations was done."""
 
     def __init__(self, index: int, op: Op, refusal: Refusal) -> None:
-        super().__init__(f"{type(op).__name__} {op.path} was refused: {refusal.value}.")
+        super().__init__(f"{type(op).__name__} {op.path} was rejected: {refusal.value}.")
         self.index = index
         self.op = op
         self.refusal = refusal
@@ -117,41 +117,41 @@ class Watch(Protocol):
 class Store(Protocol):
     @property
     def session_id(self) -> int | None:
-        """The session that owns this store's ephemeral nodes; None before `start` and after a loss."""
+        """The session that owns this store's ephemeral nodes; None before `start` and after the session is lost."""
 
     async def start(self) -> None:
-        """Open the store and begin a session; after a loss, begin the next one."""
+        """Open the store and begin a session. After a session is lost, begin the next one."""
 
     async def close(self) -> None:
-        """End the session, which removes its ephemeral nodes at once. Callbacks for a lost session are not called."""
+        """End the session, which deletes its ephemeral nodes. Does not call the `on_session_lost` callbacks."""
 
     def on_session_lost(self, callback: Callable[[], None]) -> None:
-        """Call when the session ended without `close`, which has removed its ephemeral nodes."""
+        """Register a callback for a session that ends without `close`. Its ephemeral nodes are deleted by then."""
 
     async def get(self, path: str) -> Node | None: ...
 
     async def children(self, path: str) -> list[str]:
-        """Names (not paths) below a node, sorted; empty when there is no such node."""
+        """The sorted names (not paths) of the children of a node; empty if there is no such node."""
 
     async def read_tree(self, *prefixes: str) -> dict[str, Node]:
-        """The named nodes and everything below them, as they are at one moment."""
+        """A consistent snapshot of the nodes at the prefixes and all nodes below them."""
 
     async def read_changes(self, since: int, *prefixes: str) -> Changes:
-        """What differs under the prefixes since an earlier revision; 0 asks for everything."""
+        """The changes under the prefixes since an earlier revision; 0 returns the whole tree."""
 
     async def commit(self, ops: Sequence[Op]) -> list[int]:
         """Do all operations in order, or none and raise StoreConflictError.
 
-        Returns the version each node has after its operation (for Check the one it has, for Delete -1). When it
-        returns, the change is durable, visible to every reader and included in the next `read_changes`.
+        Returns the version of each node after its operation (-1 for Delete). When this returns, the change is durable,
+        visible to every reader, and included in the next `read_changes`.
         """
 
     def watch(self, callback: Callable[[], None], *prefixes: str) -> Watch:
-        """Call back, soon after, when a named node or anything below it changed; several changes may make one call."""
+        """Call back after a node at or below a prefix has changed. Several changes may cause a single call."""
 
 
 def check_path(path: str) -> str:
-    """Refuse every path that ZooKeeper would refuse, so that all stores accept the same paths."""
+    """Raise ValueError for a path that ZooKeeper would reject, so that all stores accept the same paths."""
     bad = (
         not path.startswith(ROOT)
         or (path.endswith("/") and path != ROOT)
@@ -161,7 +161,7 @@ def check_path(path: str) -> str:
         or any("\ud800" <= character <= "\udfff" for character in path)
     )
     if bad:
-        raise ValueError(f"not a path of the store: {path!r}")
+        raise ValueError(f"invalid path: {path!r}")
     return path
 
 
@@ -170,5 +170,5 @@ def parent_of(path: str) -> str:
 
 
 def is_under(path: str, prefix: str) -> bool:
-    """Whether a path is the prefix or below it: `/controller_epoch` is not under `/controller`."""
+    """Whether a path is at or below the prefix. `/controller_epoch` is not below `/controller`."""
     return path == prefix or prefix == ROOT or path.startswith(prefix + "/")

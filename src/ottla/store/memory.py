@@ -1,4 +1,4 @@
-"""A store in memory: one tree, any number of sessions on it. For tests and for simulated clusters."""
+"""A store in memory: one tree with any number of sessions. For tests and simulated clusters."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -20,13 +20,13 @@ from ottla.store.watches import Watches
 
 
 class MemoryTree:
-    """What the sessions share. Every change gets the next revision."""
+    """The tree that all sessions share. Every change gets the next revision."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {ROOT: Node(b"", 0, None, 0)}
         self.revision = 0
         self._children: dict[str, set[str]] = {}
-        # The revision of the last change of each path, deleted ones too, least recently changed first.
+        # The revision of the last change of each path, including deleted paths, in the order of changes.
         self._changed: dict[str, int] = {ROOT: 0}
         self._stores: dict[int, MemoryStore] = {}
         self._last_session = 0
@@ -60,7 +60,7 @@ class MemoryTree:
         self._write({path: None for path, node in self.nodes.items() if node.owner == session})
 
     def expire(self, session: int) -> None:
-        """End a session as if its owner had been silent for too long."""
+        """End a session as if its heartbeats had stopped."""
         store = self._stores[session]
         self.end_session(session)
         store.lose_session()
@@ -139,7 +139,7 @@ class MemoryStore:
     async def commit(self, ops: Sequence[Op]) -> list[int]:
         tree = self._readable()
         if self._session is None:
-            raise SessionLostError("The session with the store is over.")
+            raise SessionLostError("The session with the store has ended.")
         return tree.commit(ops, self._session)
 
     def watch(self, callback: Callable[[], None], *prefixes: str) -> Watch:

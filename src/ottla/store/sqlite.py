@@ -1,8 +1,8 @@
 """A store in one SQLite file, shared by the brokers of one machine.
 
-All work on the file happens in the background, one batch at a time: calls that arrive while a batch runs wait together
-and share the next transaction, and so one fsync. Changes by other processes are found by polling a counter that SQLite
-keeps in shared memory.
+A background thread does all work on the file, one batch at a time. Calls that arrive while a batch runs share the next
+transaction, and so one fsync. The store finds changes of other processes by polling a counter of SQLite in shared
+memory.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BEATS_PER_TIMEOUT = 3
+HEARTBEATS_PER_TIMEOUT = 3
 
 
 class Job(NamedTuple):
@@ -55,8 +55,8 @@ class SqliteStore:
         self._jobs: deque[Job] = deque()
         self._busy = False
         self._session: int | None = None
-        self._confirmed = 0.0
-        self._beaten = 0.0
+        self._last_confirmed = 0.0
+        self._last_heartbeat = 0.0
         self._ticking: Timer | None = None
         self._lost_callbacks: list[Callable[[], None]] = []
         self._watches = Watches(clock)
@@ -75,7 +75,7 @@ class SqliteStore:
             self._work = SqliteWork(self._path, self._disk, self._busy_timeout)
         now = self._clock.monotonic()
         self._session = await self._submit(Mode.WRITE, lambda work: work.sessions.begin(self._session_timeout, now))
-        self._confirmed = self._beaten = now
+        self._last_confirmed = self._last_heartbeat = now
         if self._ticking is None:
             self._ticking = self._clock.call_later(self._poll_interval, self._tick)
 
@@ -121,7 +121,7 @@ class SqliteStore:
     async def commit(self, ops: Sequence[Op]) -> list[int]:
         session = self._session
         if session is None and self._work is not None:
-            raise SessionLostError("The session with the store is over.")
+            raise SessionLostError("The session with the store has ended.")
         fixed = tuple(ops)
         return await self._submit(Mode.WRITE, lambda work: work.commit(fixed, session))
 
@@ -138,7 +138,7 @@ class SqliteStore:
         return future
 
     def _run_next(self, work: "SqliteWork") -> None:
-        """Run one batch. Jobs of the same mode that stand next to each other share a transaction."""
+        """Run one batch: consecutive jobs of the same mode share a transaction."""
         if not self._jobs:
             return
         batch = [self._jobs.popleft()]
@@ -172,12 +172,12 @@ class SqliteStore:
         self._run_next(work)
 
     def _tick(self) -> None:
-        """Poll for the changes of other processes. A few times in each session timeout, send a heartbeat, which also
-        ends the sessions of dead processes."""
+        """Poll for changes of other processes. A few times in each session timeout, write a heartbeat instead, which
+        also ends the sessions of dead processes."""
         session, now = self._session, self._clock.monotonic()
-        due = now - self._beaten >= self._session_timeout / BEATS_PER_TIMEOUT
+        due = now - self._last_heartbeat >= self._session_timeout / HEARTBEATS_PER_TIMEOUT
         if session is not None and self._work is not None and (due or self._work.has_dead):
-            self._beaten = now
+            self._last_heartbeat = now
             self._work.has_dead = False
             job = self._submit(Mode.BEAT, lambda work: work.sessions.beat(session, now))
         else:
@@ -185,14 +185,14 @@ class SqliteStore:
         job.add_done_callback(partial(self._ticked, session, now))
 
     def _ticked(self, session: int | None, now: float, done: "asyncio.Future[bool]") -> None:
-        """The session is over if the file says so, or if the file could not be used for a whole session timeout."""
+        """The session has ended if the file says so, or if all accesses failed for a whole session timeout."""
         if done.cancelled() or self._work is None:
             return
         if done.exception() is not None:
-            alive = now - self._confirmed <= self._session_timeout
+            alive = now - self._last_confirmed <= self._session_timeout
         else:
             alive = done.result()
-            self._confirmed = now
+            self._last_confirmed = now
         self._ticking = self._clock.call_later(self._poll_interval, self._tick)
         if not alive and session is not None and session == self._session:
             self._session = None

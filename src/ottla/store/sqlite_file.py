@@ -1,6 +1,6 @@
-"""The file behind the SQLite store: its tables, its transactions, and what it says when it fails.
+"""The file of the SQLite store: its tables, its transactions, and its error messages.
 
-Everything here may block. One object is used by one thread at a time.
+All calls may block. Only one thread at a time may use an object.
 """
 
 import contextlib
@@ -41,19 +41,19 @@ class SqliteFile:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """All reads inside see the same state of the file."""
+        """All reads in this context see the same state of the file."""
         with self._reported():
             yield from self._transaction("BEGIN")
 
     @contextlib.contextmanager
     def writing(self, *, durable: bool) -> Iterator[None]:
-        """All writes inside are one transaction. If `durable`, it is on disk when the context ends."""
+        """All writes in this context are one transaction. If `durable`, it is on disk when the context ends."""
         with self._reported():
             self.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             yield from self._transaction("BEGIN IMMEDIATE")
 
     def data_version(self) -> int:
-        """Changes when another connection commits: one look at shared memory, no disk."""
+        """A number that changes when another connection commits. Reads only shared memory, not the disk."""
         with self._reported():
             version: int = self.execute("PRAGMA data_version").fetchone()[0]
         return version
@@ -116,7 +116,7 @@ class SqliteFile:
             for statement in SCHEMA.split(";"):
                 connection.execute(statement)
         elif application != APPLICATION_ID:
-            raise StoreError(f"The file {self.path} is a database, but not a store of Ottla.")
+            raise StoreError(f"The file {self.path} is a database, but not an Ottla store.")
         elif version != SCHEMA_VERSION:
             raise StoreError(f"The store {self.path} has format {version}; this Ottla reads format {SCHEMA_VERSION}.")
 
@@ -135,7 +135,7 @@ REASONS: dict[int, str] = {
     sqlite3.SQLITE_READONLY: "cannot be written: the file or its directory is read-only",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened: the file is not accessible or its directory is missing",
     sqlite3.SQLITE_NOTADB: "is damaged: it is not a database",
-    sqlite3.SQLITE_CORRUPT: "is damaged: its pages do not fit together",
+    sqlite3.SQLITE_CORRUPT: "is damaged: its pages are inconsistent",
     sqlite3.SQLITE_FULL: "cannot be written: the disk is full",
     sqlite3.SQLITE_PERM: "cannot be opened: permission denied",
 }

@@ -1,4 +1,4 @@
-"""How a piece of work uses the file."""
+"""How a job uses the file."""
 
 from enum import Enum
 
@@ -7,6 +7,6 @@ class Mode(Enum):
     READ = 0
     WRITE = 1
     BEAT = 2
-    """A write without fsync: a heartbeat may be lost with the power."""
+    """A heartbeat: a write without fsync, which a power failure may lose."""
     POLL = 3
     """A read that runs only if another process has written. Otherwise its result is True."""

@@ -1,9 +1,9 @@
-"""Sessions as rows of the file: which of them are alive, and removing the nodes of dead ones.
+"""Sessions as rows of the file: finds dead sessions and deletes their nodes.
 
-A session is alive while its process holds a lock on a file of its own and its heartbeat count grows. The kernel
-releases the lock of a killed process, so a restarted broker need not wait for its own former session. The count finds a
-process that is alive but does nothing. No clock is shared: each process measures with its own. Call inside a write
-transaction: it also keeps two processes that test a lock at the same time from taking each other for the owner.
+A session is alive while its process holds a lock on the session's lock file and its heartbeat count grows. The kernel
+releases the lock of a killed process, so a restarted broker need not wait for its previous session. The count detects a
+process that is alive but hangs. Processes share no clock: each measures time with its own clock. Call the methods in a
+write transaction. Otherwise two processes that test a lock at the same time could take each other for its owner.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from ottla.store.sqlite_tree import SqliteTree
 
 
 class Sighting(NamedTuple):
-    """When, on this process's own clock, another session's heartbeat count was first seen at its present value."""
+    """When this process first saw the present heartbeat count of another session, on its own clock."""
 
     beat: int
     at: float
@@ -32,8 +32,8 @@ class SqliteSessions:
         self._others: set[int] = set()
 
     def begin(self, timeout: float, now: float) -> int:
-        """Begin a session, after removing the nodes of dead ones."""
-        self._reap(now, own=None)
+        """End dead sessions, then begin a new session."""
+        self._end_dead_sessions(now, own=None)
         self.release()
         cursor = self._execute("INSERT INTO session (timeout_ms, beat) VALUES (?, 0)", round(timeout * 1000))
         session = cursor.lastrowid
@@ -51,15 +51,16 @@ class SqliteSessions:
     def has_dead(self) -> bool:
         """Whether the process of a known session is dead. The next heartbeat of any process ends that session.
 
-        Two who ask at once may take each other for the living owner, which does no harm: they ask again soon.
+        Two processes that test a lock at the same time may take each other for its owner. That is harmless, since they
+        test it again soon.
         """
         return any(self._is_unlocked(session) for session in self._others)
 
     def beat(self, session: int, now: float) -> bool:
-        """Count a heartbeat, and end the sessions of dead processes. False if this session has been ended."""
+        """Increment the heartbeat count, and end dead sessions. Returns False if this session has ended."""
         if self._execute("UPDATE session SET beat = beat + 1 WHERE id = ?", session).rowcount == 0:
             return False
-        self._reap(now, own=session)
+        self._end_dead_sessions(now, own=session)
         self._tree.forget_old_removals()
         return True
 
@@ -70,12 +71,12 @@ class SqliteSessions:
         self._disk.remove(self._lock_path(session))
 
     def release(self) -> None:
-        """Release the lock. From now on other processes may end the session."""
+        """Release the lock. Other processes may then end the session."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
-    def _reap(self, now: float, own: int | None) -> None:
+    def _end_dead_sessions(self, now: float, own: int | None) -> None:
         sessions = self._execute("SELECT id, timeout_ms, beat FROM session").fetchall()
         for session, timeout_ms, beat in sessions:
             if session != own and (self._is_silent(session, timeout_ms, beat, now) or self._is_unlocked(session)):

@@ -1,4 +1,4 @@
-"""The tree of nodes as rows: reading it, changing it, telling what changed. Call inside a transaction of the file."""
+"""The tree of nodes as rows of the file. Call the methods in a transaction."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ class SqliteTree:
         revision, forgotten = self._execute("SELECT revision, forgotten FROM progress").fetchone()
         if since <= 0 or since < forgotten:
             return Changes(revision, dict(self.read(prefixes)), True)
-        # A path that was removed and created again is in both tables. The node table is right.
+        # A path that was removed and created again is in both tables. The node table takes precedence.
         changed: dict[str, Node | None] = {}
         for (path,) in self._execute("SELECT path FROM removed WHERE changed > ?", since):
             changed[path] = None
@@ -53,7 +53,7 @@ class SqliteTree:
         return versions
 
     def remove_owned_by(self, session: int) -> None:
-        """Ephemeral nodes have no children, so they can go in any order."""
+        """Delete the ephemeral nodes of a session. They have no children, so the order does not matter."""
         paths = [path for (path,) in self._execute("SELECT path FROM node WHERE owner = ?", session)]
         self._write(dict.fromkeys(paths), self._revision() + 1)
 
@@ -74,7 +74,7 @@ class SqliteTree:
                               path, parent_of(path), *node, revision)  # fmt: skip
 
     def forget_old_removals(self) -> None:
-        """Keep the list of removed paths short. A reader that is further behind gets the whole tree."""
+        """Keep the last TOMBSTONES_KEPT removed paths. A reader that needs older ones gets the whole tree."""
         oldest = self._execute(
             "SELECT changed FROM removed ORDER BY changed DESC LIMIT 1 OFFSET ?", TOMBSTONES_KEPT
         ).fetchone()
@@ -83,7 +83,7 @@ class SqliteTree:
             self._execute("UPDATE progress SET forgotten = ?", oldest[0])
 
     def newly_changed_paths(self) -> list[str] | None:
-        """Paths that any process changed since the last call (at first: none). None if they are not known any more."""
+        """Paths that any process changed since the last call; empty at first. None if too many were removed."""
         since = self._noticed
         self._noticed, forgotten = self._execute("SELECT revision, forgotten FROM progress").fetchone()
         if since is None:

@@ -13,9 +13,9 @@ from ottla.store.sqlite_tree import SqliteTree
 
 class Outcome(NamedTuple):
     results: list[Any]
-    """What each function returned, or the refusal it raised."""
+    """The return value of each function, or the error it raised."""
     changed: list[str] | None
-    """Paths changed since the batch before, by us or by others; None when everything may have changed."""
+    """Paths that any process changed since the previous batch; None if all paths may have changed."""
 
 
 class SqliteWork:
@@ -24,7 +24,7 @@ class SqliteWork:
         self.tree = SqliteTree(self._file)
         self.sessions = SqliteSessions(self._file, self.tree, disk)
         self.has_dead = False
-        """Whether the last poll found a session whose process is gone."""
+        """Whether the last poll found a session whose process is dead."""
         self._data_version = -1
 
     def run(self, mode: Mode, functions: "Sequence[Function]") -> Outcome:
@@ -39,7 +39,7 @@ class SqliteWork:
 
     def commit(self, ops: Sequence[Op], session: int | None) -> list[int]:
         if session is None or not self.sessions.is_alive(session):
-            raise SessionLostError("The session with the store is over.")
+            raise SessionLostError("The session with the store has ended.")
         return self.tree.commit(ops, session)
 
     def close(self) -> None:
@@ -57,7 +57,7 @@ class SqliteWork:
         return outcome
 
     def _changed(self) -> list[str] | None:
-        """The work is committed, so a failure here must not make it fail. None: everything may have changed."""
+        """The changed paths, or None if they cannot be read. Never raises StoreError: the batch is committed."""
         try:
             with self._file.reading():
                 return self.tree.newly_changed_paths()
@@ -65,13 +65,13 @@ class SqliteWork:
             return None
 
     def _results(self, functions: "Sequence[Function]") -> list[Any]:
-        """A commit that conflicts has changed nothing, so the other work in the transaction goes on."""
+        """Run all functions. A function that raises has changed nothing, so the others in the transaction still run."""
         results: list[Any] = []
         for function in functions:
             try:
                 results.append(function(self))
-            except (StoreError, ValueError) as refusal:
-                results.append(refusal)
+            except (StoreError, ValueError) as error:
+                results.append(error)
         return results
 
 

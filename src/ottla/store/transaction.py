@@ -1,4 +1,4 @@
-"""What a list of operations does to a tree, for the stores that have no ZooKeeper to decide it."""
+"""Applies a list of operations to a tree, for the stores in memory and in SQLite."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -28,9 +28,9 @@ class Tree(Protocol):
 
 
 def decide(tree: Tree, ops: Sequence[Op], session: int, revision: int) -> tuple[dict[str, Node | None], list[int]]:
-    """The nodes to write (None: to remove) and the version after each operation; the tree itself is only read.
+    """The nodes to write (None: to delete) and the version after each operation. The tree itself is not changed.
 
-    Each operation sees what the ones before it did.
+    Each operation sees the effects of the operations before it.
     """
     draft = _Draft(tree, session, revision)
     versions = []

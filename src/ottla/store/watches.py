@@ -1,4 +1,4 @@
-"""The watches of one store: who asked for which prefixes, and calling them back once per burst of changes."""
+"""The watches of one store. A watch gets a single callback for several changes in quick succession."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -44,7 +44,7 @@ class PrefixWatch:
         self._callback = callback
         self.prefixes = prefixes
         self.timer: Timer | None = None
-        """Set while a callback is scheduled. Changes until then need no second one."""
+        """Set while a callback is scheduled. Further changes then schedule no second callback."""
 
     def fire(self) -> None:
         self.timer = None

@@ -1,8 +1,8 @@
-"""A store in ZooKeeper, shared by brokers on many machines.
+"""A store in ZooKeeper, shared by brokers on several machines.
 
-A session is over when ZooKeeper says so, not when it has been silent: an ensemble that is gone for a while expires
-nobody, and the brokers go on serving what they serve. Meanwhile reads and commits wait, and fail when there has been
-no connection for `patience`; only a commit that may have been sent waits for the answer however long it takes.
+A session ends when ZooKeeper says so, not when the connection is lost: an ensemble that is down expires no sessions,
+and brokers continue to serve. Without a connection, reads and commits wait, and fail after `patience` seconds. Only a
+commit that may have been sent waits for its result without a limit.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 Credentials: TypeAlias = tuple[int, bytes]
-"""Of a session: its id and its password."""
+"""The id and the password of a session."""
 
 
 class ZooKeeperStore:
@@ -51,7 +51,7 @@ class ZooKeeperStore:
         protect: bool = False,
     ) -> None:
         """`address` is Kafka's `zookeeper.connect`: `host:port,host:port/chroot`. `credentials` are `user:password` for
-        ZooKeeper's digest scheme; with `protect`, only they may change the nodes this store makes."""
+        ZooKeeper's digest scheme; with `protect`, only they may change the nodes that this store creates."""
         self._address = address
         self._clock = clock
         self._background = background
@@ -64,9 +64,9 @@ class ZooKeeperStore:
         self._commits: Commits
         self._session: int | None = None
         self._connected_session: int | None = None
-        """The session of kazoo, which begins a new one by itself. The store uses it only after `start`."""
+        """The session of kazoo, which begins a new session by itself. The store uses a new one only after `start`."""
         self._mirrors: dict[tuple[str, ...], Mirror] = {}
-        self._passing: set[Mirror] = set()
+        self._temporary_mirrors: set[Mirror] = set()
         self._watched: Counter[str] = Counter()
         self._lost_callbacks: list[Callable[[], None]] = []
         self._watches = Watches(clock)
@@ -77,12 +77,12 @@ class ZooKeeperStore:
 
     @property
     def credentials(self) -> Credentials | None:
-        """Of the present session. Any process that has them can end it."""
+        """The credentials of the present session. A process that has them can end the session."""
         identity = None if self._client is None else self._client.identity
         return identity if identity is not None and identity[0] == self._session else None
 
     async def end_session(self, credentials: Credentials) -> None:
-        """End a session whose process is dead, so that its ephemeral nodes go at once. Raises StoreError."""
+        """End the session of a dead process, which deletes its ephemeral nodes. Raises StoreError."""
         from ottla.store.zookeeper_client import end_session
 
         await self._background.run(lambda: end_session(self._address, credentials, self._patience))
@@ -93,14 +93,14 @@ class ZooKeeperStore:
         opened = self._client is None
         self._open()
         try:
-            # The answer needs a connection, so there is a session when it has come.
+            # A reply needs a connection, so there is a session after the reply.
             await self._requests.sync()
             session = self._connected_session
             if session is not None:
                 await self._requests.make_chroot()
                 await self._commits.begin(session)
             if session is None or session != self._connected_session:
-                raise StoreError("The session with ZooKeeper was over before it began; try again.")
+                raise StoreError("The session with ZooKeeper ended while the store started; try again.")
         except BaseException:
             if opened:
                 await self.close()
@@ -111,7 +111,7 @@ class ZooKeeperStore:
         if self._client is not None:
             return
         try:
-            # Imported here because only a broker that is told to use ZooKeeper needs kazoo.
+            # Imported here because only brokers on ZooKeeper need kazoo.
             from ottla.store.zookeeper_client import ZooKeeperClient
             from ottla.store.zookeeper_commits import Commits
             from ottla.store.zookeeper_requests import Requests
@@ -154,20 +154,20 @@ class ZooKeeperStore:
         return sorted(name for name in names if path != ROOT or ROOT + name != SESSIONS)
 
     async def read_tree(self, *prefixes: str) -> dict[str, Node]:
-        """Read from a copy that lasts as long as the call, so that changes during the read are noticed."""
+        """Read with a temporary mirror, so that the read includes changes that happen meanwhile."""
         mirror = self._new_mirror(prefixes)
-        self._passing.add(mirror)
+        self._temporary_mirrors.add(mirror)
         watching = self._watch_prefixes(prefixes)
         try:
             await self._requests.watching(watching)
             await mirror.catch_up()
         finally:
-            self._passing.discard(mirror)
+            self._temporary_mirrors.discard(mirror)
             self._unwatch_prefixes(prefixes)
         return mirror.nodes
 
     async def read_changes(self, since: int, *prefixes: str) -> Changes:
-        """Read from a copy that is kept from the first call on. Later calls read only the changed nodes."""
+        """Read with a mirror that is kept for later calls. Those read only the changed nodes."""
         requests = self._ready()
         mirror = self._mirrors.get(prefixes)
         if mirror is None:
@@ -180,22 +180,22 @@ class ZooKeeperStore:
         self._ready()
         check_ops(ops)
         if self._session is None:
-            raise SessionLostError("The session with ZooKeeper is over.")
+            raise SessionLostError("The session with ZooKeeper has ended.")
         return await self._commits.commit(ops)
 
     def watch(self, callback: Callable[[], None], *prefixes: str) -> Watch:
-        """A prefix that was not watched before gets one callback when it is watched: it may have changed until then."""
+        """A prefix that was not watched yet gets one callback when its watch is set: it may have changed before."""
         watch = self._watches.add(callback, prefixes)
         for watching in self._watch_prefixes(prefixes):
             watching.add_done_callback(lambda _: self._watches.notify(prefixes))
         return watch
 
     def connected(self, session: int) -> None:
-        """The server has no watches of ours yet, and changes without a connection were not reported: read all again."""
+        """Set all watches on the new connection, and read all nodes again, since changes may have been missed."""
         self._connected_session = session
         for prefix in self._watched:
             self._requests.watch(prefix, first=True)
-        for mirror in (*self._mirrors.values(), *self._passing):
+        for mirror in (*self._mirrors.values(), *self._temporary_mirrors):
             mirror.mark_all()
         self._watches.notify_all()
 
@@ -204,17 +204,17 @@ class ZooKeeperStore:
         if self._session is None:
             return
         self._session = None
-        self._commits.end(SessionLostError("The session with ZooKeeper is over."))
+        self._commits.end(SessionLostError("The session with ZooKeeper has ended."))
         for callback in self._lost_callbacks:
             callback()
 
     def changed(self, path: str) -> None:
-        within = self._requests.path_within(path)
-        if within is None or is_under(within, SESSIONS):
+        store_path = self._requests.path_within(path)
+        if store_path is None or is_under(store_path, SESSIONS):
             return
-        for mirror in (*self._mirrors.values(), *self._passing):
-            mirror.mark(within)
-        self._watches.notify([within])
+        for mirror in (*self._mirrors.values(), *self._temporary_mirrors):
+            mirror.mark(store_path)
+        self._watches.notify([store_path])
 
     def _ready(self) -> "Requests":
         if self._client is None:
@@ -234,7 +234,7 @@ class ZooKeeperStore:
         raise KeyError(path)
 
     def _watch_prefixes(self, prefixes: Iterable[str]) -> "list[asyncio.Future[Reply]]":
-        """Watch the prefixes that are not watched yet. ZooKeeper sets the watches before it answers later requests."""
+        """Watch the prefixes that are not watched yet. ZooKeeper sets the watches before it serves later requests."""
         new = [prefix for prefix in prefixes if not self._watched[prefix]]
         self._watched.update(prefixes)
         return [] if self._client is None else [self._requests.watch(prefix) for prefix in new]

@@ -1,12 +1,11 @@
 """The connection to ZooKeeper: kazoo in its thread on one side, the event loop on the other.
 
-kazoo speaks the protocol, keeps the session alive and finds the next server of the ensemble. What it reads is handed
-to the event loop through one inbox, in the order of the wire: ZooKeeper sends the news of a change before any reply
-that could show it, and what the store promises about changes rests on that order.
+kazoo implements the protocol, keeps the session alive and fails over to other servers. It passes everything it reads to
+the event loop through one inbox, in the order of the wire. ZooKeeper sends a watch event before any reply that shows
+the change, and the consistency of the store depends on this order.
 
-Two names that kazoo keeps to itself are used here: `_call`, which its own methods end in, and `_read_watch_event`,
-because kazoo drops the event of a persistent watch (ZooKeeper 3.6) as one nobody asked for. Hence the narrow range of
-versions in pyproject.toml.
+This module uses two private names of kazoo. `_call` sends a request. `_read_watch_event` is replaced, because kazoo
+drops the events of persistent watches (ZooKeeper 3.6). So pyproject.toml allows only a narrow range of versions.
 """
 
 import asyncio
@@ -28,40 +27,40 @@ from ottla.store.interface import StoreError
 
 logger = logging.getLogger("ottla.store.zookeeper")
 _kazoo_log = logging.getLogger("ottla.store.zookeeper.kazoo")
-# kazoo logs every attempt to connect. This module logs the changes of the connection once.
+# kazoo logs every attempt to connect. This module logs only changes of the connection state.
 _kazoo_log.setLevel(logging.ERROR)
 
-MOST_IN_FLIGHT = 128
-"""kazoo wakes its thread with a byte per request through a socket, and the sender blocks when a few hundred wait."""
-MOST_HANDLED_AT_ONCE = 256
-"""Messages from kazoo's thread that are handled before other work of the event loop gets its turn."""
-LONGEST_RECONNECT_DELAY = 1.0
-FEWEST_ATTEMPTS = 4
-"""To connect in one session timeout, which kazoo divides by the number of hosts. A server that is just starting may
-take a connection and never answer on it; with one host, kazoo would wait for it until the session has expired."""
+MAX_IN_FLIGHT = 128
+"""kazoo wakes its thread with one byte per request through a socket. The sender blocks after a few hundred bytes."""
+MAX_HANDLED_AT_ONCE = 256
+"""Messages from kazoo's thread that are handled before the event loop runs other work."""
+MAX_RECONNECT_DELAY = 1.0
+MIN_ATTEMPTS = 4
+"""Attempts to connect within one session timeout, which kazoo divides by the number of hosts. A server that is starting
+may accept a connection and never reply. With one host, kazoo would wait for it until the session has expired."""
 
 
 class Reply(NamedTuple):
     value: Any
     zxid: int
-    """The last transaction the server had seen when it answered."""
+    """The last transaction that the server had applied when it replied."""
 
 
 class Listener(Protocol):
     """Called on the event loop."""
 
     def connected(self, session: int) -> None:
-        """Before any reply of the new connection. Its server knows no watches yet."""
+        """Called before any reply of the new connection. Its server has no watches yet."""
 
     def lost(self) -> None:
-        """The session is over; kazoo goes on to begin another one."""
+        """The session has ended. kazoo begins a new one."""
 
     def changed(self, path: str) -> None:
         """A node under a watch was created, changed or deleted. The path is the server's, with the chroot."""
 
 
 class Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo makes a new epoll for each wait, of which there are several per request; poll needs no such thing."""
+    """Uses poll. kazoo's own method creates a new epoll object for each wait, several times per request."""
 
     def select(self, reads: Sequence[Any], writes: Sequence[Any], _: Sequence[Any], timeout: float | None) -> Any:
         poll = select.poll()
@@ -74,7 +73,7 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 class Request:
-    """One request on its way. kazoo calls `set` or `set_exception`, mostly in its own thread."""
+    """One request in flight. kazoo calls `set` or `set_exception`, usually in its own thread."""
 
     __slots__ = ("_client", "content", "future", "is_read", "patient")
 
@@ -84,8 +83,8 @@ class Request:
         self.is_read = is_read
         self.patient = patient
         self.future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        # Not every caller looks at every answer.
-        self.future.add_done_callback(_look_at)
+        # Some callers never await the future.
+        self.future.add_done_callback(_retrieve_exception)
 
     def set(self, value: Any) -> None:
         self._client.post_reply(self, value, None)
@@ -117,21 +116,19 @@ class ZooKeeperClient:
         self._connected = False
         self._closed = False
         self._giving_up: Timer | None = None
-        self._trouble: StoreError | None = None
-        """Set when there has been no connection for longer than `patience`: requests are refused at once with it."""
+        self._connection_error: StoreError | None = None
+        """Set after `patience` seconds without a connection. Requests then fail with it immediately."""
         try:
             self._kazoo = KazooClient(
                 hosts=_repeated(address),
                 timeout=session_timeout,
                 handler=Handler(),
                 auth_data=None if credentials is None else [("digest", credentials)],
-                connection_retry={"max_tries": -1, "max_delay": LONGEST_RECONNECT_DELAY},
+                connection_retry={"max_tries": -1, "max_delay": MAX_RECONNECT_DELAY},
                 logger=_kazoo_log,
             )
         except ValueError as error:
-            raise StoreError(
-                f"{address!r} is not an address of ZooKeeper, as in host:2181,host:2181/chroot."
-            ) from error
+            raise StoreError(f"{address!r} is not a ZooKeeper address such as host:2181,host:2181/chroot.") from error
         self.chroot: str = self._kazoo.chroot
         self._kazoo.add_listener(self._post_state)
         self._kazoo._connection._read_watch_event = self._post_event
@@ -147,7 +144,7 @@ class ZooKeeperClient:
         self._kazoo.start_async()
 
     def close(self) -> Callable[[], None]:
-        """Stop serving requests. Returns the rest, which ends the session and waits for the server, so it blocks."""
+        """Fail all requests. Returns a function that ends the session. It blocks, since it waits for the server."""
         self._closed = True
         self._stop_waiting()
         self._fail([*self._in_flight, *self._waiting], StoreError("The store is not open."))
@@ -164,21 +161,22 @@ class ZooKeeperClient:
     ) -> "asyncio.Future[Reply]":
         """Send a request, now or when there is a connection.
 
-        A read is repeated until there is an answer, and finds None where there is no node. Other requests fail with
-        what kazoo says. The `patient` do not give up while there is no connection; `first` goes before what waits.
+        A read is retried until there is a reply. Its value is None if the node is missing. Other requests fail with the
+        error of kazoo. A `patient` request waits for a connection without a limit. With `first`, the request goes
+        before all waiting requests.
         """
         request = Request(self, content, is_read, patient)
         if self._closed:
             request.future.set_exception(StoreError("The store is not open."))
-        elif self._trouble is not None and not patient:
-            request.future.set_exception(self._trouble)
+        elif self._connection_error is not None and not patient:
+            request.future.set_exception(self._connection_error)
         else:
             (self._waiting.appendleft if first else self._waiting.append)(request)
             self._pump()
         return request.future
 
     def _pump(self) -> None:
-        while self._connected and self._waiting and len(self._in_flight) < MOST_IN_FLIGHT:
+        while self._connected and self._waiting and len(self._in_flight) < MAX_IN_FLIGHT:
             request = self._waiting.popleft()
             if not request.future.done():
                 self._in_flight.add(request)
@@ -195,7 +193,7 @@ class ZooKeeperClient:
         self._post(self._event, event.path)
 
     def _post(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Called from any thread. A stale flag costs a wake-up, but never a message."""
+        """Called from any thread. A stale `_woken` flag may cause an extra wake-up, but never loses a message."""
         self._inbox.append((function, arguments))
         if not self._woken:
             self._woken = True
@@ -204,7 +202,7 @@ class ZooKeeperClient:
 
     def _handle(self) -> None:
         self._woken = False
-        for _ in range(MOST_HANDLED_AT_ONCE):
+        for _ in range(MAX_HANDLED_AT_ONCE):
             try:
                 function, arguments = self._inbox.popleft()
             except IndexError:
@@ -219,8 +217,8 @@ class ZooKeeperClient:
             return
         self._in_flight.discard(request)
         if request.is_read and isinstance(error, ConnectionLoss | SessionMovedError | SessionExpiredError):
-            if self._trouble is not None:
-                self._fail([request], self._trouble)
+            if self._connection_error is not None:
+                self._fail([request], self._connection_error)
             else:
                 self._waiting.append(request)
         elif not request.future.done():
@@ -241,19 +239,19 @@ class ZooKeeperClient:
             self._listener.connected(identity[0])
             self._pump()
         elif state == KazooState.SUSPENDED:
-            logger.warning("the connection to ZooKeeper is lost; connecting again")
+            logger.warning("lost the connection to ZooKeeper; reconnecting")
             self._begin_waiting()
         elif state == KazooState.LOST:
             self._lose(detail)
 
     def _lose(self, detail: str) -> None:
-        """kazoo may have dropped a request that came at this moment, so all requests in flight are answered here."""
+        """Fail all requests in flight: kazoo may drop a request that was sent when the session ended."""
         self._begin_waiting()
         for request in list(self._in_flight):
             self._replied(request, Reply(None, 0), SessionExpiredError())
         self._listener.lost()
         if detail == KeeperState.AUTH_FAILED:
-            self._refuse(StoreError("ZooKeeper refuses the credentials."))
+            self._fail_waiting(StoreError("ZooKeeper rejects the credentials."))
 
     def _begin_waiting(self) -> None:
         self._connected = False
@@ -261,17 +259,18 @@ class ZooKeeperClient:
             self._giving_up = self._clock.call_later(self._patience, self._give_up)
 
     def _stop_waiting(self) -> None:
-        self._trouble = None
+        self._connection_error = None
         if self._giving_up is not None:
             self._giving_up.cancel()
             self._giving_up = None
 
     def _give_up(self) -> None:
-        self._refuse(StoreError(f"ZooKeeper at {self._address} has not been reached for {self._patience:g} seconds."))
+        text = f"ZooKeeper at {self._address} has not been reached for {self._patience:g} seconds."
+        self._fail_waiting(StoreError(text))
 
-    def _refuse(self, trouble: StoreError) -> None:
-        self._trouble = trouble
-        self._fail([request for request in self._waiting if not request.patient], trouble)
+    def _fail_waiting(self, error: StoreError) -> None:
+        self._connection_error = error
+        self._fail([request for request in self._waiting if not request.patient], error)
 
     def _fail(self, requests: list[Request], error: StoreError) -> None:
         for request in requests:
@@ -280,7 +279,7 @@ class ZooKeeperClient:
 
 
 def end_session(address: str, identity: tuple[int, bytes], patience: float) -> None:
-    """Take over a session and close it. If the session is over already, another one begins and is closed. Blocks."""
+    """Take over a session and close it. If it has already ended, a new session begins and is closed. Blocks."""
     kazoo = KazooClient(hosts=address, client_id=identity, handler=Handler(), logger=_kazoo_log)
     try:
         kazoo.start(patience)
@@ -294,9 +293,9 @@ def end_session(address: str, identity: tuple[int, bytes], patience: float) -> N
 def _repeated(address: str) -> str:
     hosts, slash, chroot = address.partition("/")
     several = hosts.split(",")
-    return ",".join(several * -(-FEWEST_ATTEMPTS // len(several))) + slash + chroot
+    return ",".join(several * -(-MIN_ATTEMPTS // len(several))) + slash + chroot
 
 
-def _look_at(future: "asyncio.Future[Reply]") -> None:
+def _retrieve_exception(future: "asyncio.Future[Reply]") -> None:
     if not future.cancelled():
         future.exception()

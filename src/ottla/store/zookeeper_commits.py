@@ -1,11 +1,12 @@
-"""Commits of one session, one transaction at a time, each of them done once or not at all.
+"""Commits of one session, one transaction at a time. Each commit is done once or not at all.
 
-When the connection breaks under a transaction, ZooKeeper may have done it or not. So every session has an ephemeral
-node of its own, the guard, and every transaction begins with a compare-and-set of it. The same transaction is then
-simply sent again: if the guard has moved on, the first one was done, and if not, the first one never will be. The guard
-also keeps a commit from reaching a later session, because it ended with its own.
+If the connection breaks during a transaction, ZooKeeper may have done it or not. So every session has its own ephemeral
+node, the guard, and every transaction begins with a compare-and-set of the guard. After a lost reply the store sends
+the same transaction again. If the version of the guard has changed, the first transaction was done; otherwise it was
+not, and never will be. The guard also keeps a commit out of a later session, because the guard ends with its own
+session.
 
-Commits that wait for the one under way go together in the next transaction. If that is refused, each goes alone.
+Commits that wait for a transaction share the next one. If ZooKeeper rejects the shared transaction, each is sent alone.
 """
 
 import asyncio
@@ -27,10 +28,10 @@ from ottla.store.interface import (
 from ottla.store.zookeeper_plan import SESSIONS, Plan, make_plan
 from ottla.store.zookeeper_requests import ReplyLostError, Requests
 
-LARGEST_GROUP = 250_000
-"""Bytes of data and paths in commits that go together, well below what ZooKeeper takes in one request."""
-MOST_ATTEMPTS = 1000
-"""Of planning a commit. Each failure means that somebody else got ahead, so this is a bound for mistakes, not luck."""
+MAX_GROUP_BYTES = 250_000
+"""The most bytes of data and paths in a shared transaction, well below ZooKeeper's request limit."""
+MAX_ATTEMPTS = 1000
+"""Attempts to plan a commit. Each failure means that another client changed a node first, so only bugs reach this."""
 
 
 class Waiting(NamedTuple):
@@ -55,7 +56,7 @@ class Commits:
         self._guard, self._guard_version = guard, 0
 
     def end(self, error: StoreError) -> None:
-        """The session is over. What waits was not done; what is under way learns it by itself."""
+        """End the session. Waiting commits fail and are not done. A commit in flight gets its own error."""
         self._guard = None
         for waiting in self._waiting:
             if not waiting.future.done():
@@ -80,7 +81,7 @@ class Commits:
     def _take_group(self) -> list[Waiting]:
         group: list[Waiting] = []
         size = 0
-        while self._waiting and (not group or size + self._waiting[0].size <= LARGEST_GROUP):
+        while self._waiting and (not group or size + self._waiting[0].size <= MAX_GROUP_BYTES):
             waiting = self._waiting.popleft()
             if not waiting.future.done():
                 size += waiting.size
@@ -88,15 +89,15 @@ class Commits:
         return group
 
     async def _do(self, group: list[Waiting], *, alone: bool) -> bool:
-        """Returns False when the commits must be tried one by one; otherwise their callers have the answer."""
+        """Send one transaction and resolve the futures. Returns False if the commits must be sent one by one."""
         try:
             versions = await self._transact([op for waiting in group for op in waiting.ops])
         except (StoreConflictError, CommitTooLargeError) as error:
             if not alone:
                 return False
-            _tell(group, error)
+            _fail(group, error)
         except (Exception, asyncio.CancelledError) as error:
-            _tell(group, error)
+            _fail(group, error)
             if isinstance(error, asyncio.CancelledError):
                 raise
         else:
@@ -109,7 +110,7 @@ class Commits:
 
     async def _transact(self, ops: list[Op]) -> list[int]:
         known, guard = self._known, self._guard
-        for _ in range(MOST_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             plan = await self._plan(ops, known)
             failure = await self._send(plan, guard)
             if failure is None:
@@ -118,7 +119,7 @@ class Commits:
             if conflict is not None:
                 raise conflict
             known = _nothing_known
-        raise StoreError("Others change the same nodes all the time; the commit was given up and not done.")
+        raise StoreError("Other clients keep changing the same nodes; the commit was not done.")
 
     async def _plan(self, ops: list[Op], known: Callable[[str], int | None]) -> Plan:
         read: dict[str, int | None] = {}
@@ -127,28 +128,28 @@ class Commits:
         return plan
 
     async def _send(self, plan: Plan, guard: str | None) -> tuple[int, Refusal] | None:
-        """None when it is done, else which step was refused and why."""
+        """None if the transaction is done, else the rejected step and the reason."""
         if guard is None or guard != self._guard:
-            raise SessionLostError("The session with ZooKeeper is over.")
+            raise SessionLostError("The session with ZooKeeper has ended.")
         transaction = self._requests.transaction(guard, self._guard_version, plan.steps)
-        perhaps_done = False
+        may_be_done = False
         while True:
             try:
-                failure = await self._requests.transact(transaction, patient=perhaps_done)
+                failure = await self._requests.transact(transaction, patient=may_be_done)
             except ReplyLostError:
-                perhaps_done = True
+                may_be_done = True
                 continue
             if failure is not None and failure.step > 0:
                 return failure.step - 1, failure.refusal
             if failure is not None and failure.refusal is Refusal.MISSING:
-                raise SessionLostError("The session with ZooKeeper is over.")
-            if failure is not None and not perhaps_done:
-                raise StoreError(f"Somebody else changes {guard}, which belongs to this session alone.")
+                raise SessionLostError("The session with ZooKeeper has ended.")
+            if failure is not None and not may_be_done:
+                raise StoreError(f"Another client changed {guard}, which belongs to this session.")
             self._guard_version += 1
             return None
 
 
-def _tell(group: Iterable[Waiting], error: BaseException) -> None:
+def _fail(group: Iterable[Waiting], error: BaseException) -> None:
     for waiting in group:
         if waiting.future.done():
             continue

@@ -1,8 +1,8 @@
-"""A copy of part of the tree, kept true with one persistent watch for each prefix.
+"""A copy of a part of the tree, kept up to date by one persistent watch for each prefix.
 
-The copy is exact at a moment: ZooKeeper tells of a change before it sends any reply in which the change can be seen,
-so when an answer has come and no change is waiting to be read, every node is what it is in the state of that answer.
-The number of that state (its zxid) is the revision of the changes found on the way.
+The copy is a consistent snapshot. ZooKeeper sends the event of a change before any reply that shows the change. So if
+no reported change is unread after a reply, every node of the copy has its value in the state of that reply. The zxid of
+that state becomes the revision of the changes that were read.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ logger = logging.getLogger("ottla.store.zookeeper")
 
 REMOVALS_KEPT = 10_000
 """A reader that is further behind than this many removed nodes gets the whole tree."""
-MOST_ROUNDS = 100
-"""Of reading nodes that changed during the round before. Then the copy may show a commit in parts."""
+MAX_ROUNDS = 100
+"""Rounds of reading nodes that changed during the previous round. After that the copy may have parts of a commit."""
 
 
 class Mirror:
-    """The prefixes are watched before the first `catch_up`, and whoever watches calls `mark`."""
+    """The caller must watch the prefixes before the first `catch_up`, and call `mark` for each event."""
 
     def __init__(self, requests: Requests, prefixes: Sequence[str]) -> None:
         self.nodes: dict[str, Node] = {}
@@ -30,13 +30,13 @@ class Mirror:
         self._prefixes = prefixes
         self._complete = False
         self._whole = True
-        """Everything is to be read, because nothing was or because changes may have been missed."""
+        """All nodes must be read, because none was read yet, or because events may have been missed."""
         self._dirty: set[str] = set()
         self._latest = 0
         self._revision = 0
-        # Single changes are known since this revision. Everything before was read as a whole.
+        # Single changes are known since this revision. A reader with an older one gets the whole tree.
         self._floor = 0
-        # The revision of the last change of each path, removed ones too, least recently changed first.
+        # The revision of the last change of each path, including removed paths, in the order of changes.
         self._changed: dict[str, int] = {}
         self._catching_up = asyncio.Lock()
 
@@ -49,11 +49,11 @@ class Mirror:
             self._dirty.add(path)
 
     def mark_all(self) -> None:
-        """Changes may have been missed."""
+        """Read all nodes in the next `catch_up`: events may have been missed."""
         self._whole = True
 
     def known(self, path: str) -> int | None:
-        """The version of a node, None if it is missing; KeyError when the copy cannot tell."""
+        """The version of a node; None if it is missing. Raises KeyError if the copy does not have it up to date."""
         if self._whole or path in self._dirty or not self.covers(path):
             raise KeyError(path)
         node = self.nodes.get(path)
@@ -70,17 +70,17 @@ class Mirror:
         return Changes(self._revision, changed, False)
 
     async def catch_up(self) -> None:
-        """Bring the copy to the state of the tree now, or later."""
+        """Update the copy to the present state of the tree, or a later one."""
         async with self._catching_up:
             zxid = await self._requests.sync()
             changed: set[str] = set()
             try:
-                for _ in range(MOST_ROUNDS):
+                for _ in range(MAX_ROUNDS):
                     if not self._whole and not self._dirty:
                         break
                     zxid = max(zxid, await self._read_round(changed))
                 else:
-                    logger.warning("the tree changes faster than it can be read; a commit may be seen in parts")
+                    logger.warning("nodes change faster than they can be read; the copy may have parts of a commit")
             finally:
                 self._note(changed, zxid)
             if not self._complete:
@@ -88,14 +88,14 @@ class Mirror:
                 self._floor, self._revision = self._latest, zxid
 
     async def _read_round(self, changed: set[str]) -> int:
-        """Returns the zxid of the last answer. If it fails, everything stays marked as to be read."""
+        """Read all marked nodes. Returns the zxid of the last reply. If this fails, the nodes stay marked."""
         whole, self._whole = self._whole, False
         dirty, self._dirty = self._dirty, set()
         try:
             zxid = await self._load(changed) if whole else 0
             for path, seen in zip(dirty, await self._requests.read_all(dirty), strict=True):
                 self._put(path, seen.node, changed)
-                # A removed node has no zxid of its own, so the removal counts as of this answer.
+                # A removed node has no zxid, so use the zxid of the reply.
                 self._latest = max(self._latest, seen.zxid if seen.node is None else seen.latest)
                 zxid = max(zxid, seen.zxid)
             return zxid
@@ -140,7 +140,7 @@ class Mirror:
         return [path for path in paths if not is_under(path, SESSIONS)]
 
     async def _latest_above(self, path: str) -> int:
-        """When a missing node may have been removed: the last change of the list it would be in."""
+        """The latest time a missing node may have been removed: the last change of its nearest existing ancestor."""
         while path != ROOT:
             path = parent_of(path)
             seen = await self._requests.read(path)
@@ -158,7 +158,7 @@ class Mirror:
             self.nodes[path] = node
 
     def _note(self, changed: set[str], zxid: int) -> None:
-        """Take the next revision, even if the zxid has not grown, so that no reader misses a change."""
+        """Record changes under a new revision, even if the zxid has not grown, so that no reader misses a change."""
         if not changed or not self._complete:
             return
         self._revision = max(zxid, self._revision + 1)

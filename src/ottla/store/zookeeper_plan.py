@@ -1,9 +1,8 @@
-"""From the operations of a commit to the steps of one ZooKeeper transaction, and back from its failure to a refusal.
+"""Translates the operations of a commit into the steps of one ZooKeeper transaction, and a failed step into a conflict.
 
-ZooKeeper knows no `Put`, makes no parents and does not tell the version a check saw. So a plan is made from what is
-known about the nodes, and every step that rests on such knowledge carries a condition that fails if the knowledge was
-old: then the nodes are read again and another plan is made. What the caller asked for is never refused from here; only
-ZooKeeper refuses.
+ZooKeeper has no `Put`, creates no parents, and does not return the version that a check saw. So a plan uses the known
+versions of the nodes, and every step that depends on such a version has a condition that fails if the version is stale.
+Then the store reads the nodes and makes a new plan. A plan never rejects an operation itself; only ZooKeeper does.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,15 +24,15 @@ from ottla.store.interface import (
 )
 
 SESSIONS = "/sessions"
-"""Where each session has the node that counts its commits (`zookeeper_commits`). The store shows it to nobody."""
+"""The parent of the guard nodes of all sessions (`zookeeper_commits`). Readers of the store do not see it."""
 
 ANY_VERSION = -1
 NO_VERSION = 2**31 - 1
-"""A version no node has: the step fails in one way if the node is missing and in another if it is there."""
+"""A version that no node has. The step fails with MISSING or VERSION, which tells whether the node exists."""
 DELETED_VERSION = -1
 
 Facts = Mapping[str, int | None]
-"""What was read: the version of a node, or None for a node that is missing."""
+"""The version of each node that was read, or None for a missing node."""
 
 
 class Act(Enum):
@@ -50,9 +49,9 @@ class Step(NamedTuple):
     version: int
     ephemeral: bool
     cause: int
-    """The operation this step is part of."""
-    old_news: frozenset[Refusal]
-    """The refusals that show that the plan was made from old knowledge."""
+    """The index of the operation that this step belongs to."""
+    stale_refusals: frozenset[Refusal]
+    """The refusals which mean that the plan used stale versions."""
 
 
 class Plan(NamedTuple):
@@ -61,12 +60,12 @@ class Plan(NamedTuple):
     versions: list[int]
     """What the commit returns if the transaction succeeds."""
     unknown: set[str]
-    """Nodes to read first: the steps are good only when this is empty."""
+    """Nodes to read first. The plan is usable only if this is empty."""
 
     def conflict(self, index: int, refusal: Refusal) -> StoreConflictError | None:
-        """What the refusal of a step means for the caller; None: nothing, plan again."""
+        """The conflict to raise after a step was rejected. None: the plan was stale, so make a new one."""
         step = self.steps[index]
-        if refusal in step.old_news:
+        if refusal in step.stale_refusals:
             return None
         return StoreConflictError(step.cause, self.ops[step.cause], refusal)
 
@@ -78,7 +77,7 @@ def check_ops(ops: Sequence[Op]) -> None:
 
 
 def make_plan(ops: Sequence[Op], known: Callable[[str], int | None] | Facts) -> Plan:
-    """`known` raises KeyError for a node about which nothing is known."""
+    """`known` returns the version of a node, and raises KeyError if it is unknown."""
     draft = _Draft(known if callable(known) else known.__getitem__)
     versions = [draft.add(index, op) for index, op in enumerate(ops)]
     return Plan(ops, draft.steps, versions, draft.unknown)
@@ -108,29 +107,29 @@ class _Draft:
         version = self._version(op.path)
         if version is None:
             return self._create(index, op.path, op.data, False, frozenset({Refusal.MISSING, Refusal.EXISTS}))
-        old_news = frozenset({Refusal.MISSING, Refusal.VERSION})
-        self._step(Act.SET, index, op.path, op.data, version, old_news=old_news)
+        stale_refusals = frozenset({Refusal.MISSING, Refusal.VERSION})
+        self._step(Act.SET, index, op.path, op.data, version, stale_refusals=stale_refusals)
         self._now[op.path] = version + 1
         return version + 1
 
     def _versioned(self, index: int, op: Set | Check) -> int:
-        """With the version left out, the step still names the known one, since the result must tell it."""
-        old_news: frozenset[Refusal] = frozenset()
+        """If the caller gives no version, the step has the known version, since the commit must return it."""
+        stale_refusals: frozenset[Refusal] = frozenset()
         version = op.version
         if version is None:
             version = self._version(op.path)
             version = NO_VERSION if version is None else version
-            old_news = frozenset({Refusal.VERSION})
+            stale_refusals = frozenset({Refusal.VERSION})
         version = _given(version, ANY_VERSION)
         if isinstance(op, Check):
-            self._step(Act.CHECK, index, op.path, version=version, old_news=old_news)
+            self._step(Act.CHECK, index, op.path, version=version, stale_refusals=stale_refusals)
             return version
-        self._step(Act.SET, index, op.path, op.data, version, old_news=old_news)
-        # After a step that must fail, any number will do that can be sent.
+        self._step(Act.SET, index, op.path, op.data, version, stale_refusals=stale_refusals)
+        # If the step must fail, the number does not matter, but it must be valid.
         self._now[op.path] = min(version + 1, NO_VERSION)
         return version + 1
 
-    def _create(self, index: int, path: str, data: bytes, ephemeral: bool, old_news: frozenset[Refusal]) -> int:
+    def _create(self, index: int, path: str, data: bytes, ephemeral: bool, stale_refusals: frozenset[Refusal]) -> int:
         missing = []
         above = parent_of(path)
         while above != ROOT and self._version(above) is None:
@@ -138,11 +137,11 @@ class _Draft:
             above = parent_of(above)
         for ancestor in reversed(missing):
             self._make(index, ancestor, b"", False, frozenset({Refusal.MISSING, Refusal.EXISTS}))
-        self._make(index, path, data, ephemeral, old_news)
+        self._make(index, path, data, ephemeral, stale_refusals)
         return 0
 
-    def _make(self, index: int, path: str, data: bytes, ephemeral: bool, old_news: frozenset[Refusal]) -> None:
-        self._step(Act.CREATE, index, path, data, ephemeral=ephemeral, old_news=old_news)
+    def _make(self, index: int, path: str, data: bytes, ephemeral: bool, stale_refusals: frozenset[Refusal]) -> None:
+        self._step(Act.CREATE, index, path, data, ephemeral=ephemeral, stale_refusals=stale_refusals)
         self._now[path] = 0
         if path not in self.unknown:
             self._made_or_removed.add(path)
@@ -155,12 +154,12 @@ class _Draft:
         data: bytes = b"",
         version: int = ANY_VERSION,
         ephemeral: bool = False,
-        old_news: frozenset[Refusal] = frozenset(),
+        stale_refusals: frozenset[Refusal] = frozenset(),
     ) -> None:
-        self.steps.append(Step(act, path, data, version, ephemeral, index, old_news))
+        self.steps.append(Step(act, path, data, version, ephemeral, index, stale_refusals))
 
     def _version(self, path: str) -> int | None:
-        """The version after the steps so far. Below a node that they made or removed there is nothing."""
+        """The version after the steps so far. A node that they created or removed has no other children."""
         if path in self._now:
             return self._now[path]
         above = path
@@ -175,8 +174,8 @@ class _Draft:
             return None
 
 
-def _given(version: int | None, otherwise: int) -> int:
-    """The caller's version; one that ZooKeeper cannot hold, or would take for any, matches no node."""
+def _given(version: int | None, default: int) -> int:
+    """The caller's version, or NO_VERSION if it is out of range. ZooKeeper would take -1 for any version."""
     if version is None:
-        return otherwise
+        return default
     return version if 0 <= version < NO_VERSION else NO_VERSION

@@ -1,4 +1,4 @@
-"""What the store asks of ZooKeeper, in terms of the store: paths without the chroot, nodes, steps and refusals."""
+"""The requests to ZooKeeper, with the types of the store: paths without the chroot, nodes, steps and refusals."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -39,8 +39,8 @@ from ottla.store.interface import ROOT, CommitTooLargeError, Node, Refusal, Sess
 from ottla.store.zookeeper_client import Reply, ZooKeeperClient
 from ottla.store.zookeeper_plan import Act, Step
 
-LARGEST_REQUEST = 1_048_575 - 64
-"""ZooKeeper's `jute.maxbuffer`, less what stands around the request. A server hangs up on a larger one."""
+MAX_REQUEST_BYTES = 1_048_575 - 64
+"""ZooKeeper's `jute.maxbuffer`, less the overhead of a request. A server closes the connection on a larger request."""
 
 _EPHEMERAL = 1
 _PERSISTENT_RECURSIVE = 1
@@ -56,18 +56,18 @@ _REFUSALS: dict[type[ZookeeperError], Refusal] = {
 
 
 class ReplyLostError(Exception):
-    """The connection broke before the answer came. The server may have done the request or not."""
+    """The connection broke before the reply came. The server may have done the request or not."""
 
 
 class Seen(NamedTuple):
-    """What a read found, which may be that there is no such node."""
+    """The result of a read. `node` is None if there is no such node."""
 
     node: Node | None
     children: int
     latest: int
     """The last transaction that changed the node's data or its list of children."""
     zxid: int
-    """The state of the tree that it was seen in."""
+    """The last transaction that the server had applied when it read the node."""
 
 
 class Failure(NamedTuple):
@@ -76,7 +76,7 @@ class Failure(NamedTuple):
 
 
 class _AddWatch(NamedTuple):
-    """A request of kazoo's kind, which it does not have itself."""
+    """The AddWatch request, which kazoo does not have."""
 
     path: str
     mode: int
@@ -106,7 +106,7 @@ class Requests:
         self._acl = CREATOR_ALL_ACL + READ_ACL_UNSAFE if protect else OPEN_ACL_UNSAFE
 
     def path_within(self, path: str) -> str | None:
-        """A path of the server's as one of the store's; None when it is outside of the chroot."""
+        """Translate a path of the server into a path of the store. None if it is outside of the chroot."""
         if not self._chroot:
             return path
         if path == self._chroot:
@@ -114,14 +114,14 @@ class Requests:
         return path[len(self._chroot) :] if path.startswith(self._chroot + "/") else None
 
     async def sync(self) -> int:
-        """Have the server catch up with the ensemble; what it then knows of has been told to the watches."""
+        """Let the server catch up with the ensemble. Events of all changes up to the returned zxid have arrived."""
         return (await _answer(self._sync(ROOT))).zxid
 
     async def read(self, path: str) -> Seen:
         return (await self.read_all([path]))[0]
 
     async def read_fresh(self, path: str) -> Seen:
-        """As `read`, but nothing that was committed before is missed: the server does the two in order."""
+        """Like `read`, but includes all earlier commits of other clients: the server syncs before it reads."""
         self._sync(path)
         return await self.read(path)
 
@@ -144,7 +144,7 @@ class Requests:
         return {path: None if stat is None else stat.version for path, stat in values}
 
     def watch(self, path: str, *, first: bool = False) -> "asyncio.Future[Reply]":
-        """Be told of every change at the path and below, for as long as this connection lasts."""
+        """Watch every change at the path and below, until this connection ends."""
         request = _AddWatch(self._full(path), _PERSISTENT_RECURSIVE)
         return self._client.submit(request, first=first)
 
@@ -161,7 +161,7 @@ class Requests:
         self._client.submit(_RemoveWatches(self._full(path), _ANY_WATCH))
 
     async def make_chroot(self) -> None:
-        """The nodes of the chroot belong to whoever made them; only missing ones are made."""
+        """Create the missing nodes of the chroot. Existing nodes keep their ACLs."""
         path = ""
         for name in self._chroot.split("/")[1:]:
             path += "/" + name
@@ -169,7 +169,7 @@ class Requests:
                 await self._make(Create(path, b"", self._acl, 0))
 
     async def make(self, path: str, *, ephemeral: bool = False) -> None:
-        """Create the node if it is missing. May be repeated if the answer is lost."""
+        """Create the node if it is missing. Retries if the reply is lost."""
         await self._make(Create(self._full(path), b"", self._acl, _EPHEMERAL if ephemeral else 0))
 
     async def _make(self, create: Any) -> None:
@@ -183,15 +183,17 @@ class Requests:
                 continue
 
     def transaction(self, guard: str, guard_version: int, steps: Sequence[Step]) -> Any:
-        """All steps, after one that counts this session's commits; see `zookeeper_commits`."""
+        """The compare-and-set of the guard (see `zookeeper_commits`), followed by all steps."""
         count = SetData(self._full(guard), b"", guard_version)
         request = Transaction([count, *map(self._operation, steps)])
-        if (size := len(request.serialize())) > LARGEST_REQUEST:
-            raise CommitTooLargeError(f"A commit of {size} bytes is too large for ZooKeeper, which takes a megabyte.")
+        if (size := len(request.serialize())) > MAX_REQUEST_BYTES:
+            raise CommitTooLargeError(
+                f"A commit of {size} bytes is too large for ZooKeeper, which accepts one megabyte."
+            )
         return request
 
     async def transact(self, transaction: Any, *, patient: bool) -> Failure | None:
-        """Do it all; a failure names the first step that was refused, counting from the guard's."""
+        """Send a transaction. A failure has the index of the first rejected step; the guard is step 0."""
         results = (await _answer(self._client.submit(transaction, patient=patient))).value
         for index, result in enumerate(results):
             if isinstance(result, RolledBackError | RuntimeInconsistency) or not isinstance(result, ZookeeperError):
@@ -235,7 +237,7 @@ async def _answer(reply: "asyncio.Future[Reply]") -> Reply:
     except (ConnectionLoss, SessionMovedError) as error:
         raise ReplyLostError from error
     except SessionExpiredError as error:
-        raise SessionLostError("The session with ZooKeeper is over.") from error
+        raise SessionLostError("The session with ZooKeeper has ended.") from error
     except (NodeExistsError, UnimplementedError):
         raise
     except ZookeeperError as error:
@@ -245,4 +247,4 @@ async def _answer(reply: "asyncio.Future[Reply]") -> Reply:
 def _as_store_error(error: ZookeeperError) -> StoreError:
     if isinstance(error, NoAuthError | AuthFailedError):
         return StoreError("ZooKeeper does not allow these credentials to do this.")
-    return StoreError(f"ZooKeeper could not do it: {type(error).__name__}.")
+    return StoreError(f"ZooKeeper failed: {type(error).__name__}.")

@@ -1,1 +1,1 @@
-"""A real broker for other people's tests: `ottla.embedded()` and the pytest fixtures in `plugin.py`."""
+"""A real broker for the tests of applications: `ottla.embedded()` and the pytest fixtures in `plugin.py`."""

@@ -1,4 +1,4 @@
-"""A broker in a thread of this process, on a free port, with a data directory of its own."""
+"""Runs a broker in a thread of this process, on a free port, with its own data directory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORMAT = logging.Formatter("[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
 
 
 class EmbeddedBroker:
-    """A running broker. `bootstrap_servers` is what every Kafka client wants to know."""
+    """A running broker. Pass `bootstrap_servers` to a Kafka client."""
 
     def __init__(self, data_dir: Path, settings: Mapping[str, str]) -> None:
         self.data_dir = data_dir
@@ -101,8 +101,8 @@ def embedded(
 ) -> Iterator[EmbeddedBroker]:
     """Run a broker for the length of a `with` block.
 
-    `settings` are Kafka's own keys, as in server.properties. Without `data_dir` the data is gone afterwards; with it,
-    the next broker on the same directory goes on where this one stopped.
+    `settings` are Kafka's keys, as in server.properties. Without `data_dir`, the data is deleted afterwards. With
+    `data_dir`, the data stays, and the next broker on the same directory uses it.
     """
     chosen = {"listeners": "PLAINTEXT://127.0.0.1:0", **(settings or {})}
     with contextlib.ExitStack() as stack:

@@ -1,6 +1,6 @@
-"""The pytest plugin: `ottla_broker`, one broker per run (per worker under xdist), and `ottla_topic`, one per test.
+"""The pytest plugin: `ottla_broker`, one broker per run (per xdist worker), and `ottla_topic`, one topic per test.
 
-Importing this costs nothing until a test asks for a fixture, so projects that never do are not slowed down.
+The plugin imports the broker only when a test uses a fixture, so it does not slow down other projects.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BROKER: pytest.StashKey[EmbeddedBroker] = pytest.StashKey()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("ottla_settings", "Broker settings for ottla_broker, one key=value per line", type="linelist")
-    parser.addini("ottla_partitions", "Partitions of the topic made by ottla_topic", default="1")
+    parser.addini("ottla_partitions", "Number of partitions of the ottla_topic topic", default="1")
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +37,7 @@ def ottla_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture
 def ottla_topic(ottla_broker: EmbeddedBroker, request: pytest.FixtureRequest) -> str:
-    """The name of a fresh topic, made for this test alone."""
+    """The name of a new topic for this test only."""
     from ottla.testing.topics import create_topic
 
     label = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name)[:100]
@@ -58,5 +58,5 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def _pair(line: str) -> tuple[str, str]:
     key, separator, value = line.partition("=")
     if not separator:
-        raise pytest.UsageError(f"ottla_settings wants key=value, not {line!r}")
+        raise pytest.UsageError(f"ottla_settings needs key=value, not {line!r}")
     return key.strip(), value.strip()

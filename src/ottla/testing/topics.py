@@ -1,4 +1,4 @@
-"""Topics for tests, made through the client that tests use anyway."""
+"""Creates topics for tests, with confluent-kafka."""
 
 from confluent_kafka.admin import AdminClient, NewTopic
 

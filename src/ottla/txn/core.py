@@ -1,15 +1,15 @@
 """The transactional ids of one partition of `__transaction_state`, as one object without I/O.
 
-The caller must keep to this order:
+The caller must follow this order:
 
-1. While loading: `replay` every record of the partition, then `on_loaded`.
-2. A command returns an `Outcome`. If it has records, append them to the partition, then call `written`, or
-   `append_failed` and go on with the outcome that this returns instead. No other command comes in between.
-3. Set the timers, log the messages. Once the records are committed, send the replies and write the markers. A reply
-   that was decided while earlier records are not committed waits for these as well. When appended records may be lost,
-   drop the object and load another from the log.
-4. Report the result of each marker: `markers_written`. The core asks for the markers that must be written again.
-5. When the partition moves away: `unload`, and drop the object.
+1. To load: `replay` every record of the partition, then call `on_loaded`.
+2. A command returns an `Outcome`. If it has records, append them to the partition and call `written`. If the append
+   fails, call `append_failed` and use the outcome that it returns instead. Call no other command in between.
+3. Set the timers and log the messages. When the records are committed, send the replies and write the markers. A reply
+   must also wait for earlier records that are not committed yet. If appended records may be lost, drop the object and
+   load a new one from the log.
+4. Report the result of each marker with `markers_written`. The core retries the markers that failed.
+5. When another broker leads the partition: call `unload` and drop the object.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,19 +38,19 @@ class TxnCore:
     def __init__(
         self, parameters: TxnParameters, coordinator_epoch: int, next_producer_id: Callable[[], int | None]
     ) -> None:
-        """The coordinator's epoch is the leader epoch of its partition. Leaders refuse markers of an older epoch.
+        """The coordinator epoch is the leader epoch of its partition. Leaders reject markers of an older epoch.
 
-        `next_producer_id` returns an unused producer id, or None when none is at hand.
+        `next_producer_id` returns an unused producer id, or None if no id is available now.
         """
         self._parameters = parameters
         self._coordinator_epoch = coordinator_epoch
         self._next_producer_id = next_producer_id
         self.transactions: dict[str, Transaction] = {}
-        """Only for reading."""
+        """Read-only for callers."""
         self._gate: CommandGate[Outcome] = CommandGate()
 
     def replay(self, record: Record) -> None:
-        """Applies a written record. Durable state changes only here."""
+        """Apply a written record. Durable state changes only here."""
         match record:
             case TransactionStored():
                 transaction = self.transactions.get(record.transactional_id)
@@ -62,7 +62,7 @@ class TxnCore:
                 self.transactions.pop(record.transactional_id, None)
 
     def on_loaded(self, now: Now) -> Outcome:
-        """The log is replayed: finish the transactions that are decided, and set timeouts for the open ones."""
+        """End the load. Write the markers of prepared transactions, and set the timeouts of open ones."""
         out = self._begin()
         for transaction in self.transactions.values():
             if transaction.state is ONGOING:
@@ -79,19 +79,19 @@ class TxnCore:
             self.replay(record)
 
     def append_failed(self, outcome: Outcome, error: ErrorCode, now: Now) -> Outcome:
-        """The effects instead of those of `outcome`: refused replies, and timers for what the core must retry."""
+        """Undo a command whose records could not be appended. Returns the effects that replace those of `outcome`."""
         self._gate.settle(outcome)
         answer = Outcome()
         answer.replies = [reply.failed(error) for reply in outcome.replies]
-        answer.timers = list(outcome.otherwise)
+        answer.timers = list(outcome.timers_on_failure)
         return answer
 
     def fail(self) -> None:
-        """Refuse every further command: what is in memory may differ from the log."""
+        """Reject every further command: the state in memory may differ from the log."""
         self._gate.fail()
 
     def unload(self, now: Now) -> Outcome:
-        """Another broker coordinates these transactions from now on. No request ever waits in this core."""
+        """Drop all state. No request ever waits in this core, so there are no replies."""
         self.transactions.clear()
         return Outcome()
 
@@ -121,7 +121,7 @@ class TxnCore:
             if error is not ErrorCode.NONE:
                 return InitProducerIdResult(error)
             if transaction.state is ONGOING:
-                # The abort fences the old producer by a new epoch. The client retries, and then gets the next epoch.
+                # The abort fences the old producer with a new epoch. The client retries, and gets the epoch after that.
                 self._prepare(transaction, committed=False, protocol=PROTOCOL_2, now=now, out=out)
                 return InitProducerIdResult(ErrorCode.CONCURRENT_TRANSACTIONS)
             renewed = self._renewed(transaction, command, now)
@@ -132,10 +132,11 @@ class TxnCore:
         return InitProducerIdResult(ErrorCode.NONE, record.producer_id, record.producer_epoch)
 
     def _renewed(self, transaction: Transaction, command: InitProducerId, now: Now) -> TransactionStored | None:
-        """The record of a producer's new epoch, or None for a client with an old epoch.
+        """The record with the producer's new epoch, or None if the client has an old epoch.
 
-        A client that names its producer id and epoch may repeat a request whose reply was lost: it then has the
-        previous epoch. A client that names none takes over, and earlier requests cannot be repeated any more.
+        A client that sends its producer id and epoch may retry a request whose reply was lost. It then sends the
+        previous epoch. A client that sends none takes over the transactional id, and requests of the previous producer
+        cannot be retried any more.
         """
         producer = transaction.producer
         expected = None if command.expected is None else command.expected.producer_epoch
@@ -172,7 +173,7 @@ class TxnCore:
         return ErrorCode.NONE
 
     def verify_partitions(self, command: AddPartitions) -> tuple[ErrorCode, ...]:
-        """Whether each of the partitions is in the transaction (KIP-890). Changes nothing."""
+        """Check whether each partition is in the transaction (KIP-890). Changes nothing."""
         if not command.transactional_id:
             return (ErrorCode.INVALID_REQUEST,) * len(command.partitions)
         transaction = self.transactions.get(command.transactional_id)
@@ -180,7 +181,10 @@ class TxnCore:
         if transaction is None or error is not ErrorCode.NONE:
             return (error,) * len(command.partitions)
         added = transaction.stored.partitions
-        return tuple(ErrorCode.NONE if it in added else ErrorCode.TRANSACTION_ABORTABLE for it in command.partitions)
+        return tuple(
+            ErrorCode.NONE if partition in added else ErrorCode.TRANSACTION_ABORTABLE
+            for partition in command.partitions
+        )
 
     def end_txn(self, token: Token, command: EndTxn, now: Now) -> Outcome:
         out = self._begin()
@@ -195,19 +199,19 @@ class TxnCore:
         if not command.transactional_id:
             return EndTxnResult(ErrorCode.INVALID_REQUEST)
         transaction = self.transactions.get(command.transactional_id)
-        ending = rules.judge_end(transaction, command)
-        if transaction is None or isinstance(ending, ErrorCode):
-            assert isinstance(ending, ErrorCode)
-            return EndTxnResult(ending)
+        verdict = rules.judge_end(transaction, command)
+        if transaction is None or isinstance(verdict, ErrorCode):
+            assert isinstance(verdict, ErrorCode)
+            return EndTxnResult(verdict)
         producer = transaction.producer
-        if ending is rules.EndVerdict.PREPARE:
+        if verdict is rules.EndVerdict.PREPARE:
             producer = self._prepare(transaction, command.committed, command.protocol, now, out)
         return EndTxnResult(ErrorCode.NONE, *producer)
 
     # Ending a transaction
 
     def _prepare(self, transaction: Transaction, committed: bool, protocol: int, now: Now, out: Outcome) -> Producer:
-        """Decide how the transaction ends, and ask for its markers. Returns the client's next id and epoch."""
+        """Move to a prepare state and write the markers. Returns the id and epoch for the client's next transaction."""
         rotates = protocol >= PROTOCOL_2 and transaction.is_epoch_exhausted
         next_producer_id = self._take_producer_id() if rotates else NO_PRODUCER_ID
         record = transaction.prepared(committed, protocol, next_producer_id, now.wall_ms)
@@ -222,7 +226,7 @@ class TxnCore:
         return Producer(completed.producer_id, completed.producer_epoch)
 
     def _take_producer_id(self) -> int:
-        """Raises KafkaError when no id is at hand. The client retries, as with Kafka while it waits for a block."""
+        """Raises KafkaError if no id is available now. The client retries, as in Kafka."""
         producer_id = self._next_producer_id()
         if producer_id is None:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -242,15 +246,15 @@ class TxnCore:
         return WriteMarkers(self._marker(record), tuple(sorted(record.partitions)))
 
     def markers_written(self, marker: Marker, errors: Mapping[TopicPartition, ErrorCode], now: Now) -> Outcome:
-        """The results of writing a marker to some of its partitions. A deleted partition counts as written.
+        """Process the results of writing a marker to some of its partitions. Late and repeated results change nothing.
 
-        A result that comes late or twice changes nothing.
+        The caller reports a deleted partition as written.
         """
         out = self._begin()
         transaction = self.transactions.get(marker.transactional_id)
         if transaction is None or not transaction.state.is_preparing or self._marker(transaction.stored) != marker:
             return self._gate.end(out)
-        retries = bool(transaction.to_retry)
+        retry_scheduled = bool(transaction.to_retry)
         for partition, error in errors.items():
             verdict = markers.judge(error)
             if verdict is markers.Verdict.WRITTEN:
@@ -259,10 +263,10 @@ class TxnCore:
             elif verdict is markers.Verdict.RETRY and partition in transaction.unmarked:
                 transaction.to_retry.add(partition)
             elif verdict is markers.Verdict.FENCED:
-                out.messages.append(_complaint(marker, partition, error))
+                out.messages.append(_rejection(marker, partition, error))
         if not transaction.unmarked:
             self._complete(transaction, now, out)
-        elif transaction.to_retry and not retries:
+        elif transaction.to_retry and not retry_scheduled:
             out.set_timer(_key(TimerKind.MARKERS, transaction), now.steady_ms + MARKER_RETRY_MS)
         return self._gate.end(out)
 
@@ -270,7 +274,7 @@ class TxnCore:
         key = _key(TimerKind.MARKERS, transaction)
         out.records.append(transaction.completed(now.wall_ms))
         out.cancel_timer(key)
-        out.otherwise.append(SetTimer(key, now.steady_ms + MARKER_RETRY_MS))
+        out.timers_on_failure.append(SetTimer(key, now.steady_ms + MARKER_RETRY_MS))
 
     # Timers
 
@@ -285,37 +289,37 @@ class TxnCore:
             if not transaction.unmarked:
                 self._complete(transaction, now, out)
             elif transaction.to_retry:
-                again = WriteMarkers(self._marker(transaction.stored), tuple(sorted(transaction.to_retry)))
+                retry = WriteMarkers(self._marker(transaction.stored), tuple(sorted(transaction.to_retry)))
                 transaction.to_retry.clear()
-                out.markers.append(again)
+                out.markers.append(retry)
         return self._gate.end(out)
 
     def _await_timeout(self, record: TransactionStored, now: Now, out: Outcome) -> None:
-        """Waits at most the whole timeout: the broker that wrote the record may have had another clock."""
+        """Set the timeout timer. It waits at most the whole timeout: the clocks of coordinators may differ."""
         left_ms = min(Transaction(record).times_out_at_ms - now.wall_ms, record.transaction_timeout_ms) + 1
         out.set_timer(TimerKey(TimerKind.TIMEOUT, record.transactional_id), now.steady_ms + max(0, left_ms))
 
     def _time_out(self, transaction: Transaction, now: Now, out: Outcome) -> None:
         retry = SetTimer(_key(TimerKind.TIMEOUT, transaction), now.steady_ms + MARKER_RETRY_MS)
-        out.otherwise.append(retry)
+        out.timers_on_failure.append(retry)
         try:
             self._prepare(transaction, committed=False, protocol=PROTOCOL_2, now=now, out=out)
         except KafkaError:
             out.timers.append(retry)
             return
         stored = transaction.stored
-        open_ms = stored.transaction_timeout_ms
-        out.messages.append(f"{stored.transactional_id!r}: its transaction is aborted after more than {open_ms} ms")
+        timeout_ms = stored.transaction_timeout_ms
+        out.messages.append(f"{stored.transactional_id!r}: aborting its transaction after a timeout of {timeout_ms} ms")
 
-    def expire(self, now: Now, limit: int = MAX_PORTION) -> Outcome:
-        """Called periodically: removes ids that have not been used for transactional.id.expiration.ms.
+    def expire(self, now: Now, max_records: int = MAX_PORTION) -> Outcome:
+        """Called periodically. Removes ids that were not used for transactional.id.expiration.ms.
 
-        Comes in portions of at most `limit` records: call again until there is nothing to write.
+        Each call returns at most `max_records` records. Call again until the outcome has no records.
         """
         out = self._begin()
         oldest_ms = now.wall_ms - self._parameters.transactional_id_expiration_ms
         for transactional_id, transaction in self.transactions.items():
-            if len(out.records) >= limit:
+            if len(out.records) >= max_records:
                 break
             if transaction.state.is_at_rest and transaction.stored.last_update_timestamp_ms <= oldest_ms:
                 out.records.append(TransactionRemoved(transactional_id))
@@ -327,7 +331,7 @@ class TxnCore:
         return listing.describe(transactional_id, self.transactions.get(transactional_id))
 
     def list_transactions(self, wanted: listing.TransactionFilter, now: Now) -> list[ListedTransaction]:
-        return [listing.listed(it) for it in self.transactions.values() if wanted.accepts(it, now.wall_ms)]
+        return [listing.listed(each) for each in self.transactions.values() if wanted.accepts(each, now.wall_ms)]
 
     def _begin(self) -> Outcome:
         self._gate.begin()
@@ -338,6 +342,6 @@ def _key(kind: TimerKind, transaction: Transaction) -> TimerKey:
     return TimerKey(kind, transaction.stored.transactional_id)
 
 
-def _complaint(marker: Marker, partition: TopicPartition, error: ErrorCode) -> str:
+def _rejection(marker: Marker, partition: TopicPartition, error: ErrorCode) -> str:
     word = "commit" if marker.committed else "abort"
-    return f"{marker.transactional_id!r}: the {word} marker in {partition} is refused: {error.name}"
+    return f"{marker.transactional_id!r}: the {word} marker for {partition} was rejected: {error.name}"

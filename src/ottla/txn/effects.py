@@ -23,7 +23,7 @@ class TimerKey(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """The end of one transaction, as it is written into each of its partitions."""
+    """The marker of one transaction, which is written to each of its partitions."""
 
     transactional_id: str
     producer_id: int
@@ -31,7 +31,7 @@ class Marker(NamedTuple):
     coordinator_epoch: int
     committed: bool
     protocol: int
-    """WriteTxnMarkers 2 carries it: the epoch of a protocol 2 marker is higher than that of its records (KIP-1228)."""
+    """Sent by WriteTxnMarkers 2: the epoch of a protocol 2 marker is higher than that of its records (KIP-1228)."""
 
 
 class WriteMarkers(NamedTuple):
@@ -40,14 +40,14 @@ class WriteMarkers(NamedTuple):
 
 
 class Outcome(effects.Outcome[Record, Result, TimerKey]):
-    """The caller writes markers, and sends replies, once the records are committed. Before that the decision could
-    still be lost, and a marker cannot be undone.
+    """The caller writes the markers and sends the replies when the records are committed. Before that the decision can
+    be lost, and a marker cannot be undone.
     """
 
-    __slots__ = ("markers", "otherwise")
+    __slots__ = ("markers", "timers_on_failure")
 
     def __init__(self) -> None:
         super().__init__()
         self.markers: list[WriteMarkers] = []
-        self.otherwise: list[SetTimer[TimerKey]] = []
-        """For the core: the timers to set when the records could not be written."""
+        self.timers_on_failure: list[SetTimer[TimerKey]] = []
+        """For the core: the timers to set if the append of the records fails."""

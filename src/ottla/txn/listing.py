@@ -9,7 +9,7 @@ from ottla.txn.transaction import Transaction
 
 
 class TransactionFilter:
-    """What ListTransactions asks for. An empty part asks for nothing in particular."""
+    """The filters of ListTransactions. An empty filter accepts every transaction."""
 
     __slots__ = ("_duration_ms", "_matches", "_producer_ids", "_states", "unknown_states")
 
@@ -26,7 +26,7 @@ class TransactionFilter:
         self._duration_ms = duration_ms
         self._matches = _matcher(pattern) if pattern else None
         self.unknown_states = sorted(self._states - {state.value for state in TransactionState})
-        """States that the reply names as unknown. They match nothing."""
+        """States that do not exist. They match nothing, and the response lists them."""
 
     def accepts(self, transaction: Transaction, wall_ms: int) -> bool:
         stored = transaction.stored
@@ -39,11 +39,11 @@ class TransactionFilter:
 
 
 def _matcher(pattern: str) -> Callable[[str], bool]:
-    """Raises KafkaError, like the function that it returns."""
-    from ottla.txn.pattern import LinearPattern, PatternError  # Few brokers are ever asked for a pattern.
+    """Compile the pattern. This function and the function that it returns raise KafkaError."""
+    from ottla.txn.pattern import LinearPattern, PatternError  # Imported here because patterns are rare.
 
     def refused(error: PatternError) -> KafkaError:
-        return KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r} is not a usable expression: {error}")
+        return KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r} is not a supported pattern: {error}")
 
     try:
         compiled = LinearPattern(pattern)

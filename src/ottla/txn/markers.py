@@ -1,4 +1,4 @@
-"""What a leader's reply to a marker means for the transaction."""
+"""Classifies the errors of writing a marker."""
 
 from enum import Enum
 
@@ -9,12 +9,12 @@ class Verdict(Enum):
     WRITTEN = "written"
     RETRY = "retry"
     FENCED = "fenced"
-    """The partition knows a newer coordinator or producer. This coordinator has nothing left to do."""
+    """The partition has a newer coordinator or producer epoch. This coordinator must not retry."""
 
 
 _WRITTEN = {
     ErrorCode.NONE,
-    # A partition that cannot have markers has no transaction either.
+    # A partition that does not support markers has no transactions either.
     ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     ErrorCode.UNSUPPORTED_VERSION,
 }
@@ -22,7 +22,7 @@ _FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_F
 
 
 def judge(error: ErrorCode) -> Verdict:
-    """Every other error is temporary: the marker is written again."""
+    """Classify an error. All errors that are not listed above are temporary: the marker is written again."""
     if error in _WRITTEN:
         return Verdict.WRITTEN
     return Verdict.FENCED if error in _FENCED else Verdict.RETRY

@@ -1,13 +1,13 @@
-"""The broker settings that rule transactions, and the limits that Kafka fixes."""
+"""The broker settings for transactions, and Kafka's fixed limits."""
 
 from typing import NamedTuple
 
 MAX_EPOCH = 2**15 - 1
 LAST_CLIENT_EPOCH = MAX_EPOCH - 1
-"""No client is given the highest epoch, so that the coordinator can always raise a client's epoch once more."""
+"""No client gets the highest epoch, so that the coordinator can always bump the epoch of a client once more."""
 
 MARKER_RETRY_MS = 100
-"""The pause before markers that could not be written, or a record that says that they all are, is tried again."""
+"""The pause before a retry of markers, or of the record that completes the transaction."""
 
 
 class TxnParameters(NamedTuple):

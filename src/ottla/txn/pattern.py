@@ -1,8 +1,8 @@
 """Regular expressions of clients, matched in linear time.
 
-Python's `re` backtracks: a short pattern can keep it, and with it the whole broker, busy for ever. Kafka uses RE2 for
-that reason. Here Python parses the pattern, and a set of states follows the text (Thompson's algorithm). As with RE2,
-there are no references to groups and no assertions but for the ends of the text.
+Python's `re` backtracks, so a short pattern can block the whole broker for a very long time. Kafka uses RE2 for that
+reason. This module lets Python parse the pattern, and simulates a state machine (Thompson's algorithm). As in RE2,
+there are no references to groups, and no assertions except for the start and the end of the text.
 """
 
 import re
@@ -11,10 +11,10 @@ from re import _compiler, _constants, _parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
 MAX_STATES = 2_000
-"""A repetition with a count needs as many copies of its states."""
+"""The most states of a pattern. A repetition with a count copies its states that many times."""
 
 MAX_STEPS = 500_000
-"""Visits of states by one pattern, after which it is given up. A step that was made before is free."""
+"""The most state visits of one pattern before matching fails. Cached steps do not count."""
 
 _MAX_CACHED = 20_000
 
@@ -25,11 +25,11 @@ _CHARACTERS = {_constants.LITERAL, _constants.NOT_LITERAL, _constants.ANY, _cons
 
 
 class PatternError(ValueError):
-    """The pattern is malformed, or needs more than this module offers."""
+    """The pattern is malformed, or not supported by this module."""
 
 
 class _State(NamedTuple):
-    """A state without a test is left without reading a character, perhaps only at the start or the end of the text."""
+    """A state without a test reads no character. `at_start` and `at_end` allow it only at that end of the text."""
 
     test: re.Pattern[str] | None
     at_start: bool
@@ -52,10 +52,10 @@ class LinearPattern:
         try:
             self._start = self._sequence(parsed, self._final, self._flags)
         except RecursionError as error:
-            raise PatternError("it is nested too deeply") from error
+            raise PatternError("the pattern is nested too deeply") from error
 
     def matches(self, text: str) -> bool:
-        """Whether the whole text matches. Raises PatternError when that takes too long."""
+        """Whether the whole text matches. Raises PatternError if matching takes too long."""
         states = self._closure([self._start], at_start=True)
         for character in text:
             key = states, character
@@ -83,21 +83,21 @@ class LinearPattern:
     def _closure(self, numbers: Iterable[int], *, at_start: bool = False, at_end: bool = False) -> frozenset[int]:
         """The states that can be reached without reading a character."""
         reached: set[int] = set()
-        waiting = list(numbers)
-        while waiting:
-            number = waiting.pop()
+        unvisited = list(numbers)
+        while unvisited:
+            number = unvisited.pop()
             if number in reached:
                 continue
             reached.add(number)
             state = self._states[number]
             if state.test is None and state.at_start <= at_start and state.at_end <= at_end:
-                waiting += state.targets
+                unvisited += state.targets
         self._steps += len(reached)
         if self._steps > MAX_STEPS:
-            raise PatternError("it takes too long to match")
+            raise PatternError("matching takes too long")
         return frozenset(reached)
 
-    # Compiling: each method returns the first state of a part that goes on to the state `after`
+    # Compiling: each method returns the first state of a part. The part ends in the state `after`.
 
     def _add(
         self,
@@ -108,7 +108,7 @@ class LinearPattern:
         at_end: bool = False,
     ) -> int:
         if len(self._states) >= MAX_STATES:
-            raise PatternError(f"it needs more than {MAX_STATES} states")
+            raise PatternError(f"the pattern needs more than {MAX_STATES} states")
         self._states.append(_State(test, at_start, at_end, targets))
         return len(self._states) - 1
 
@@ -144,13 +144,13 @@ class LinearPattern:
             for _ in range(most - least):
                 first = self._add([after, self._sequence(items, first, flags)])
         for _ in range(least):
-            # A state of its own, so that copies of an empty sequence count against the limit, too.
+            # Add a state even for an empty sequence, so that its copies count against MAX_STATES.
             first = self._add([self._sequence(items, first, flags)])
         return first
 
 
 def _single(operator: Any, argument: Any, flags: int) -> re.Pattern[str]:
-    """A pattern for one character, which cannot backtrack."""
+    """A pattern for one character. It cannot backtrack."""
     state = _parser.State()
     state.flags = flags
     state.str = ""

@@ -1,7 +1,7 @@
 """The records of `__transaction_state`, in Kafka's own format: docs/formats/transaction-state.md.
 
-A key is a 2-byte version and the transactional id; a value is a 2-byte version and all there is to know about the id; a
-record without a value is a tombstone, which here becomes a type of its own.
+A key is a 2-byte version and the transactional id. A value is a 2-byte version and the state of the transactional id. A
+record without a value is a tombstone, which has its own class here.
 """
 
 import struct
@@ -16,13 +16,14 @@ from ottla.wire.api.transaction_records import PartitionsSchema, TransactionLogK
 
 KEY_VERSION = 0
 VALUE_VERSION = 1
-"""What Kafka writes since transaction.version 1: flexible, with the neighbouring producer ids as tagged fields."""
+"""The version that Kafka writes since transaction.version 1. It is flexible, with tagged fields for the previous and
+the next producer id."""
 
 _SHORT = struct.Struct(">h")
 
 
 class TransactionStored(NamedTuple):
-    """A transactional id after a move of its state machine."""
+    """The state of a transactional id after a transition."""
 
     transactional_id: str
     producer_id: int
@@ -33,13 +34,13 @@ class TransactionStored(NamedTuple):
     start_timestamp_ms: int = NO_TIMESTAMP
     partitions: frozenset[TopicPartition] = frozenset()
     previous_producer_id: int = NO_PRODUCER_ID
-    """The producer id before this move; mostly the same."""
+    """The producer id before this transition; usually the same."""
     next_producer_id: int = NO_PRODUCER_ID
-    """While a transaction ends with the last epoch of its producer id: the next id of the client."""
+    """Set while a transaction ends that has used the last epoch of its producer id: the client's next id."""
     protocol: int = PROTOCOL_1
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    """The previous epoch of the client, by which a repeated InitProducerId is recognised. Kafka's format has no field
-    for it, so it is lost when the coordinator moves."""
+    """The previous epoch of the client. It identifies a retried InitProducerId. Kafka's format has no field for it, so
+    it is lost when another broker becomes the coordinator."""
 
 
 class TransactionRemoved(NamedTuple):
@@ -50,14 +51,14 @@ Record: TypeAlias = TransactionStored | TransactionRemoved
 
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
-    """The key and the value as they stand in a record batch."""
+    """The key and the value of the record."""
     key = codec.encode(TransactionLogKey(transactional_id=record.transactional_id), KEY_VERSION)
     value = None if isinstance(record, TransactionRemoved) else _encode_value(record)
     return _SHORT.pack(KEY_VERSION) + key, value
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
-    """The record, or None for one of a version that this broker does not know (KIP-915: leave it alone)."""
+    """The record, or None if this broker does not know its version. Such records are ignored (KIP-915)."""
     (key_version,) = _SHORT.unpack_from(key)
     if key_version != KEY_VERSION:
         return None
@@ -95,7 +96,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> list[PartitionsSchema]:
 
 def _decode_value(transactional_id: str, value: TransactionLogValue) -> TransactionStored:
     if value.transaction_status not in BY_CODE:
-        raise ValueError(f"{transactional_id!r} has a state with the unknown number {value.transaction_status}")
+        raise ValueError(f"{transactional_id!r} has the unknown state {value.transaction_status}")
     return TransactionStored(
         transactional_id=transactional_id,
         producer_id=value.producer_id,

@@ -1,4 +1,4 @@
-"""The answers of the core, as plain data. Handlers translate them into the version of the request."""
+"""The results of commands, as plain data. Handlers translate them into responses of the request's version."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -26,7 +26,7 @@ class AddPartitionsResult(NamedTuple):
 class EndTxnResult(NamedTuple):
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
-    """A client of protocol 2 continues with this id and epoch."""
+    """The id and epoch for the next transaction of a client of protocol 2."""
     producer_epoch: int = NO_PRODUCER_EPOCH
 
     def failed(self, error: ErrorCode) -> "EndTxnResult":
@@ -45,7 +45,7 @@ class DescribedTransaction(NamedTuple):
     producer_id: int = 0
     producer_epoch: int = 0
     partitions: tuple[TopicPartition, ...] = ()
-    """While a transaction ends, only the partitions without a marker."""
+    """In a prepare state, only the partitions whose marker is not written yet."""
 
 
 class ListedTransaction(NamedTuple):
@@ -55,5 +55,6 @@ class ListedTransaction(NamedTuple):
 
 
 def for_older_client(error: ErrorCode) -> ErrorCode:
-    """PRODUCER_FENCED came with InitProducerId 4 and AddPartitionsToTxn, AddOffsetsToTxn and EndTxn 2 (KIP-588)."""
+    """Older clients do not know PRODUCER_FENCED. It was added in InitProducerId 4 and in version 2 of
+    AddPartitionsToTxn, AddOffsetsToTxn and EndTxn (KIP-588)."""
     return ErrorCode.INVALID_PRODUCER_EPOCH if error is ErrorCode.PRODUCER_FENCED else error

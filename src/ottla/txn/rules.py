@@ -1,6 +1,6 @@
-"""The checks of each command to a transaction, by state, without effects.
+"""The checks of each command to a transaction, by state. They have no effects.
 
-A check returns an error code. After NONE the command goes on, in `core`.
+A check returns an error code. After NONE, `core` performs the command.
 """
 
 from enum import Enum
@@ -14,9 +14,9 @@ from ottla.txn.transaction import Transaction
 
 
 def check_expected(transaction: Transaction, expected: Producer | None) -> ErrorCode:
-    """InitProducerId of a client that names its producer id and epoch (KIP-360).
+    """Check InitProducerId of a client that sends its producer id and epoch (KIP-360).
 
-    The previous producer id is accepted as a repetition if it had used up its epochs.
+    The previous producer id is accepted as a retry if it has used all its epochs.
     """
     if expected is None or expected.producer_id == transaction.stored.producer_id:
         return ErrorCode.NONE
@@ -28,13 +28,13 @@ def check_adding(transaction: Transaction | None, producer: Producer) -> ErrorCo
     if transaction is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if transaction.state.is_preparing:
-        # Checked before the producer id: the producer may already use the id that the end of this transaction gave it.
+        # Checked before the producer id: the client may already use the new id that it got when the transaction ended.
         return ErrorCode.CONCURRENT_TRANSACTIONS
     return check_producer(transaction, producer)
 
 
 def check_verifying(transaction: Transaction | None, producer: Producer) -> ErrorCode:
-    """A broker asks whether partitions are in the transaction before it appends (KIP-890)."""
+    """Check a broker's question whether partitions are in the transaction (KIP-890)."""
     if transaction is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     error = check_producer(transaction, producer)
@@ -52,12 +52,12 @@ def check_producer(transaction: Transaction, producer: Producer) -> ErrorCode:
 
 
 class EndVerdict(Enum):
-    """What EndTxn does, unless it is refused."""
+    """The effect of an EndTxn without an error."""
 
     PREPARE = "prepare"
-    """It ends the transaction."""
+    """End the transaction."""
     REPEATED = "repeated"
-    """The transaction has ended in this way before, and the reply was lost: the reply is repeated."""
+    """A retry: the transaction has already ended with the same result. Send the reply again."""
 
 
 def judge_end(transaction: Transaction | None, command: EndTxn) -> EndVerdict | ErrorCode:
@@ -69,7 +69,7 @@ def judge_end(transaction: Transaction | None, command: EndTxn) -> EndVerdict | 
 
 
 def _judge_end_1(transaction: Transaction, command: EndTxn) -> EndVerdict | ErrorCode:
-    """The epoch stays as it is, so the state alone tells a repetition: one that comes late is taken for one too."""
+    """The epoch does not change, so only the state identifies a retry. A late EndTxn also counts as a retry."""
     error = check_producer(transaction, command.producer)
     if error is not ErrorCode.NONE:
         return error
@@ -81,7 +81,7 @@ def _judge_end_1(transaction: Transaction, command: EndTxn) -> EndVerdict | Erro
 
 
 def _judge_end_2(transaction: Transaction, command: EndTxn) -> EndVerdict | ErrorCode:
-    """The epoch tells a repetition from the end of the next transaction, which may be an abort of nothing."""
+    """The epoch tells a retry from the end of the next transaction, which may abort without any partition."""
     if transaction.state.is_preparing:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     rotated = _is_from_before_rotation(transaction, command.producer)

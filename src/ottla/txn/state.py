@@ -1,4 +1,4 @@
-"""The states of a transactional id, and the one table of the moves between them."""
+"""The states of a transactional id, and the table of transitions between them."""
 
 from enum import Enum
 
@@ -6,7 +6,7 @@ from ottla.coordinator_core.transitions import Transitions
 
 
 class TransactionState(Enum):
-    """The values are the names that Kafka shows in DescribeTransactions and takes in ListTransactions."""
+    """The values are Kafka's names in DescribeTransactions and ListTransactions."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -16,17 +16,17 @@ class TransactionState(Enum):
     COMPLETE_ABORT = "CompleteAbort"
     DEAD = "Dead"
     PREPARE_EPOCH_FENCE = "PrepareEpochFence"
-    """Kafka has this state between the request to fence a producer and its record. Here no transaction is ever in it;
-    clients can only name it in a filter."""
+    """Kafka uses this state before it writes the record that fences a producer. In Ottla no transaction is ever in it.
+    It exists so that clients can name it in a filter."""
 
     @property
     def code(self) -> int:
-        """The number in a record."""
+        """The number of the state in a record."""
         return _CODES[self]
 
     @property
     def is_preparing(self) -> bool:
-        """The end of the transaction is decided, and its markers are being written."""
+        """The result of the transaction is decided, and its markers are being written."""
         return self in (PREPARE_COMMIT, PREPARE_ABORT)
 
     @property

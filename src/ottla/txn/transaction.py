@@ -1,4 +1,4 @@
-"""One transactional id: its last record, and state that is kept in memory only."""
+"""One transactional id: its last record, and state that is in memory only."""
 
 from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, Producer, TopicPartition
 from ottla.txn.commands import PROTOCOL_2, InitProducerId
@@ -29,7 +29,7 @@ class Transaction:
         self.unmarked: set[TopicPartition] = set(stored.partitions) if stored.state.is_preparing else set()
         """Partitions whose marker is not confirmed. A new coordinator starts with all partitions."""
         self.to_retry: set[TopicPartition] = set()
-        """Those of them whose marker must be written again."""
+        """The unmarked partitions whose marker must be written again."""
 
     @property
     def state(self) -> TransactionState:
@@ -45,13 +45,13 @@ class Transaction:
 
     @property
     def times_out_at_ms(self) -> int:
-        """The end of the transaction timeout, on the wall clock."""
+        """When the transaction times out, on the wall clock."""
         return self.stored.start_timestamp_ms + self.stored.transaction_timeout_ms
 
     def initialised(
         self, command: InitProducerId, producer: Producer, last_epoch: int, now_ms: int
     ) -> TransactionStored:
-        """A producer starts, or continues, with a new epoch or a new id."""
+        """The record of a producer that starts or continues with a new epoch or a new id."""
         return self._moved(
             EMPTY,
             now_ms,
@@ -73,7 +73,7 @@ class Transaction:
         )
 
     def prepared(self, committed: bool, protocol: int, next_producer_id: int, now_ms: int) -> TransactionStored:
-        """The decision. Protocol 2 raises the epoch with it, so that the markers fence late records."""
+        """The record of the decision. Protocol 2 bumps the epoch, so that the markers fence late records."""
         epoch, last_epoch = self.stored.producer_epoch, self.stored.last_producer_epoch
         if protocol >= PROTOCOL_2:
             epoch, last_epoch = min(epoch + 1, MAX_EPOCH), epoch
@@ -83,13 +83,13 @@ class Transaction:
             producer_epoch=epoch,
             last_producer_epoch=last_epoch,
             next_producer_id=next_producer_id,
-            # A transaction that is aborted before its first partition has no start time yet.
+            # A transaction that is aborted before its first partition has no start timestamp yet.
             start_timestamp_ms=self.stored.start_timestamp_ms if self.state is ONGOING else now_ms,
             protocol=protocol,
         )
 
     def completed(self, now_ms: int) -> TransactionStored:
-        """Every marker is written. The next producer id replaces one that has used up its epochs."""
+        """The record after all markers are written. The next producer id replaces an id whose epochs are used up."""
         producer = self.producer
         if self.stored.protocol >= PROTOCOL_2 and self.stored.next_producer_id != NO_PRODUCER_ID:
             producer = Producer(self.stored.next_producer_id, 0)

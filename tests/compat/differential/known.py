@@ -8,6 +8,16 @@ import re
 _INTERNAL_ERROR = "Apache Kafka answers UNKNOWN_SERVER_ERROR because of an internal exception"
 _ONCE = "Ottla answers once for what a request names twice, so that a small request cannot ask for a large reply"
 _NOT_A_NUMBER = "NaN is no ratio; Apache Kafka takes it because no bound is above or below it"
+_STOPS_COMPACTION = "Apache Kafka accepts the value, and then its cleaner compacts nothing"
+_STOPS_COMPACTION_CASES = [
+    f"{request}, {setting}=0"
+    for request in (
+        "IncrementalAlterConfigs of a broker",
+        "IncrementalAlterConfigs of all brokers",
+        "AlterConfigs of a broker",
+    )
+    for setting in ("log.cleaner.io.buffer.load.factor", "log.cleaner.io.max.bytes.per.second")
+]
 _DUPLICATE_TIME = "for a duplicate Apache Kafka reports the time of its records as the log append time"
 _DUPLICATE_BATCHES = [
     f"Produce of {what} v{version}"
@@ -44,6 +54,7 @@ KNOWN = {
     "Produce to the same partition twice": _EACH_BATCH,
     "Produce to the same topic twice": _EACH_BATCH,
     "Fetch by id": "the partitions are the same, in another order: Apache Kafka puts those in error last",
+    **dict.fromkeys(_STOPS_COMPACTION_CASES, _STOPS_COMPACTION),
     **dict.fromkeys(_DUPLICATE_BATCHES, _DUPLICATE_TIME),
     **dict.fromkeys(_REFUSED_BATCHES, _NO_RECORD_ERRORS),
 }

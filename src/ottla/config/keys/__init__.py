@@ -1,4 +1,4 @@
-"""Every key, by the kind of resource it belongs to."""
+"""All config keys, by the kind of resource."""
 
 from ottla.config.definition import Key
 from ottla.config.keys import (

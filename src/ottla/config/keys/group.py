@@ -1,4 +1,4 @@
-"""Keys of one group; `server_key` is the broker key that a group without its own value follows."""
+"""Keys of one group. A group without its own value has the value of the broker key in `server_key`."""
 
 from ottla.config.checks import OffsetReset, OneOf, at_least
 from ottla.config.definition import Key

@@ -38,7 +38,7 @@ KEYS = (
         "Where commits are kept: kafka for the __consumer_offsets topic, zookeeper for the coordination store.",
         OneOf("kafka", "zookeeper"), effect=SERVED),
     Key("offset.metadata.max.bytes", INT, "4096", HIGH,
-        "The longest note a client may store with a committed offset.",
+        "The longest metadata that a client may commit with an offset.",
         effect=SERVED),
     Key("offsets.commit.timeout.ms", INT, "5000", HIGH,
         "How long a commit waits until the replicas of the offsets topic have it.",

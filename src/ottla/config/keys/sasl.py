@@ -22,10 +22,10 @@ from ottla.config.keys.words import (
 # A table reads better with two or three lines for each key than with one for each argument.
 KEYS = (
     Key("authorizer.class.name", STRING, "", LOW,
-        "The plug-in that decides who may do what; empty allows everything."),
+        "The plug-in that authorizes requests; empty allows everything."),
     Key("principal.builder.class", CLASS,
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", MEDIUM,
-        "The plug-in that names the user behind a connection.",
+        "The plug-in that determines the principal of a connection.",
         update=PER_BROKER),
     Key("sasl.enabled.mechanisms", LIST, "GSSAPI", MEDIUM,
         "SASL mechanisms that clients may use.",
@@ -140,7 +140,7 @@ KEYS = (
         "How long an assertion is valid.",
         between(0, 86_400)),
     Key("sasl.oauthbearer.assertion.claim.nbf.seconds", INT, "60", LOW,
-        "How long before its making an assertion is already valid.",
+        "How long before its creation an assertion is valid.",
         between(0, 3_600)),
     Key("sasl.oauthbearer.assertion.claim.jti.include", BOOLEAN, "false", MEDIUM,
         "Whether an assertion carries an id of its own."),
@@ -153,7 +153,7 @@ KEYS = (
         "How long a delegation token lasts without renewal.",
         at_least(1)),
     Key("delegation.token.expiry.check.interval.ms", LONG, "3600000", LOW,
-        "Time between two looks for expired delegation tokens.",
+        "Time between two checks for expired delegation tokens.",
         at_least(1)),
 )
 # fmt: on

@@ -8,7 +8,7 @@ from ottla.config.keys.words import BOOLEAN, CLUSTER_WIDE, DOUBLE, INT, LONG, LO
 # A table reads better with two or three lines for each key than with one for each argument.
 KEYS = (
     Key("remote.log.storage.system.enable", BOOLEAN, "false", MEDIUM,
-        "Whether closed segments may be moved to remote storage."),
+        "Whether inactive segments may be moved to remote storage."),
     Key("remote.log.storage.manager.class.name", STRING, None, MEDIUM,
         "The plug-in that reads and writes remote storage.",
         NotEmpty()),
@@ -19,7 +19,7 @@ KEYS = (
         NotEmpty()),
     Key("remote.log.metadata.manager.class.name", STRING,
         "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager", MEDIUM,
-        "The plug-in that keeps track of what is in remote storage.",
+        "The plug-in that stores the metadata of remote segments.",
         NotEmpty()),
     Key("remote.log.metadata.manager.class.path", STRING, None, MEDIUM,
         "Where the code of the remote metadata plug-in is found."),
@@ -30,7 +30,7 @@ KEYS = (
         "The listener through which the remote metadata plug-in reaches its own topic.",
         NotEmpty()),
     Key("remote.log.metadata.custom.metadata.max.bytes", INT, "128", LOW,
-        "The most bytes of its own that a storage plug-in may note for a segment.",
+        "The most custom metadata bytes of a storage plug-in per segment.",
         at_least(0)),
     Key("remote.log.index.file.cache.total.size.bytes", LONG, "1073741824", LOW,
         "Local disk for indexes fetched from remote storage.",

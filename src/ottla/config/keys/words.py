@@ -1,4 +1,4 @@
-"""The words that rows of the table are written in, without their prefixes."""
+"""Short names of enum members, for the rows of the table."""
 
 from ottla.config.definition import Effect, Importance, Kind, Update
 

@@ -8,16 +8,16 @@ from ottla.config.keys.words import BOOLEAN, HIGH, INT, MEDIUM, PASSWORD, SERVED
 # A table reads better with two or three lines for each key than with one for each argument.
 KEYS = (
     Key("store.file", STRING, None, HIGH,
-        "Ottla only: a file that brokers of one machine share to coordinate; unset means a broker of its own.",
+        "Ottla only: a file that brokers on one machine share to form a cluster; unset means a single broker.",
         effect=SERVED),
     Key("zookeeper.connect", STRING, None, HIGH,
         "The ZooKeeper servers as host:port,host:port/chroot; unset keeps coordination in a local file.",
         effect=SERVED),
     Key("zookeeper.session.timeout.ms", INT, "18000", HIGH,
-        "How long the store hears nothing from a broker before it counts as gone; with store.file, too.",
+        "The session of a broker expires after this time without a heartbeat; also with store.file.",
         at_least(1), effect=SERVED),
     Key("zookeeper.connection.timeout.ms", INT, None, HIGH,
-        "How long a starting broker waits for ZooKeeper, and later a change; unset: zookeeper.session.timeout.ms.",
+        "How long the start, and later each change, waits for ZooKeeper; unset: zookeeper.session.timeout.ms.",
         at_least(1), effect=SERVED),
     Key("zookeeper.auth.digest", PASSWORD, None, MEDIUM,
         "Ottla only: user:password for ZooKeeper's digest scheme, where Kafka reads a JAAS file.",
@@ -29,9 +29,9 @@ KEYS = (
         "Whether znodes are created so that only clients with the same zookeeper.auth.digest may change them.",
         effect=SERVED),
     Key("broker.id.generation.enable", BOOLEAN, "true", MEDIUM,
-        "Whether a broker without an id is given one by ZooKeeper."),
+        "Whether ZooKeeper generates the id of a broker that has none."),
     Key("reserved.broker.max.id", INT, "1000", MEDIUM,
-        "The highest id that people choose; generated ids are higher.",
+        "The highest configured broker id; generated ids are higher.",
         at_least(0)),
 )
 # fmt: on

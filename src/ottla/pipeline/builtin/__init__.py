@@ -1,1 +1,1 @@
-"""Pipelines for the things streams are mostly used for, each with traffic to try it and a report of its result."""
+"""Pipelines for common uses of streams, each with a traffic generator and a report."""

@@ -1,1 +1,1 @@
-"""Activity tracking: what people look at, search for and click."""
+"""Activity tracking: page views, searches and clicks."""

@@ -1,4 +1,4 @@
-"""Sessions, top pages and click-through from three topics of what people do on a site."""
+"""Sessions, top pages and click-through rates from three topics of user activity."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -28,9 +28,11 @@ clicks = topics(
 
 @pipeline(views, searches, clicks, to=to_parquet("activity/sessions", date="started"))
 def sessions(views: DataFrame, searches: DataFrame, clicks: DataFrame) -> DataFrame:
-    """What each person did without a pause of 30 minutes."""
-    deeds = _deeds(views, "view").unionByName(_deeds(searches, "search")).unionByName(_deeds(clicks, "click"))
-    visits = deeds.groupBy(F.session_window("at", "30 minutes").alias("session"), "user").agg(
+    """The sessions of each user. A session ends after 30 minutes without activity."""
+    activity = (
+        _activity(views, "view").unionByName(_activity(searches, "search")).unionByName(_activity(clicks, "click"))
+    )
+    visits = activity.groupBy(F.session_window("at", "30 minutes").alias("session"), "user").agg(
         F.min("at").alias("started"),
         F.max("at").alias("ended"),
         *(F.count_if(F.col("kind") == kind).alias(name) for kind, name in _COUNTS.items()),
@@ -41,7 +43,7 @@ def sessions(views: DataFrame, searches: DataFrame, clicks: DataFrame) -> DataFr
 
 @pipeline(views, to=to_parquet("activity/top-pages", date="minute"))
 def top_pages(views: DataFrame) -> DataFrame:
-    """The ten pages that were viewed most, minute by minute."""
+    """The ten most viewed pages of every minute."""
     counts = views.groupBy(F.window("at", "1 minute"), "page").agg(F.count("*").alias("views"))
     ranked = F.sort_array(F.collect_list(F.struct("views", "page")), asc=False)
     minutes = counts.groupBy(F.window(F.window_time("window"), "1 minute")).agg(
@@ -53,7 +55,7 @@ def top_pages(views: DataFrame) -> DataFrame:
 
 @pipeline(searches, clicks, to=to_parquet("activity/click-through", date="started"))
 def click_through(searches: DataFrame, clicks: DataFrame) -> DataFrame:
-    """How many searches led to a click within ten minutes, and how far down the list it was, every five minutes."""
+    """Every five minutes: the share of searches with a click within ten minutes, and the mean position of the click."""
     first = clicks.dropDuplicatesWithinWatermark(["search"]).select(
         F.col("search").alias("clicked"), F.col("at").alias("clicked_at"), "position"
     )
@@ -79,5 +81,5 @@ def click_through(searches: DataFrame, clicks: DataFrame) -> DataFrame:
 _COUNTS = {"view": "views", "search": "searches", "click": "clicks"}
 
 
-def _deeds(rows: DataFrame, kind: str) -> DataFrame:
+def _activity(rows: DataFrame, kind: str) -> DataFrame:
     return rows.select("user", "at", F.lit(kind).alias("kind"))

@@ -1,4 +1,4 @@
-"""The result of the activity pipelines on one page."""
+"""The results of the activity pipelines on one page."""
 
 from collections import Counter
 from pathlib import Path
@@ -14,18 +14,18 @@ def report(base: Path, bootstrap_server: str) -> Page:
     searches = parquet_rows(base / "activity/click-through")
     found, clicked = total(searches, "searches"), total(searches, "clicked")
     minutes = {row["minute"]: row["total"] for row in pages}
-    page = Page("Activity", "Sessions, top pages and click-through, as the pipelines have written them to parquet.")
+    page = Page("Activity", "Sessions, top pages and click-through, from the parquet files of the pipelines.")
     page.figures = [
         (f"{sum(minutes.values()):,}", "page views"),
-        (f"{len(sessions):,}", "sessions that ended"),
+        (f"{len(sessions):,}", "finished sessions"),
         (f"{found:,}", "searches"),
         (f"{clicked / found:.1%}" if found else "-", "of them clicked"),
         (f"{_median([row['seconds'] for row in sessions]):.0f} s", "median session"),
     ]
     page.sections = [
-        Section("Pages", "Every minute's ten most viewed pages; the total counts all pages.", _page_charts(pages)),
-        Section("Searches", "A search counts as clicked when a click follows within ten minutes.", _charts(searches)),
-        Section("Sessions", "A session ends when a person does nothing for 30 minutes.", _session_charts(sessions)),
+        Section("Pages", "The ten most viewed pages of every minute. The total counts all pages.", _page_charts(pages)),
+        Section("Searches", "A search counts as clicked if a click follows within ten minutes.", _charts(searches)),
+        Section("Sessions", "A session ends after 30 minutes without activity.", _session_charts(sessions)),
     ]
     return page
 
@@ -64,10 +64,10 @@ def _charts(rows: list[Row]) -> list[str]:
 
 def _session_charts(rows: list[Row]) -> list[str]:
     lengths = Counter(min(int(row["seconds"]) // 60, 15) for row in rows)
-    deeds = Counter(min(row["views"] + row["searches"] + row["clicks"], 16) for row in rows)
+    actions = Counter(min(row["views"] + row["searches"] + row["clicks"], 16) for row in rows)
     return [
         column_chart("Sessions by length in minutes", _columns(lengths, 0, 15)),
-        column_chart("Sessions by number of views, searches and clicks", _columns(deeds, 1, 16)),
+        column_chart("Sessions by number of views, searches and clicks", _columns(actions, 1, 16)),
     ]
 
 

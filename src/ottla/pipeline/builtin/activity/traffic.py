@@ -1,4 +1,4 @@
-"""People on a site: they come, look around, search, click and leave. More by day than by night."""
+"""Generates the activity of users on a site: page views, searches and clicks, with a rate that varies over time."""
 
 import heapq
 import itertools
@@ -28,11 +28,11 @@ _PAGES = (
 _QUERIES = ("lamp", "desk", "novel", "rain coat", "piano", "atlas", "chess", "kettle", "bicycle", "garden")
 _VISITS_PER_MINUTE = 40.0
 _BREAKING_NEWS = (3600.0, 6000.0)
-"""Seconds after the start between which everybody reads the news."""
+"""Start and end, in seconds after the start of the traffic, of a period in which half of all views are /news."""
 
 
 def events(start: datetime, seed: int = 1) -> Iterator[Event]:
-    """Without end, in the order of their time."""
+    """Endless, ordered by time."""
     chance = random.Random(seed)
     numbers = itertools.count()
     coming = 0.0
@@ -51,12 +51,12 @@ def events(start: datetime, seed: int = 1) -> Iterator[Event]:
 
 
 def _visits_per_second(seconds: float) -> float:
-    """A day's wave, quicker than a day so that it shows."""
+    """A sine wave like that of a day, but with a period of an hour, so that short runs show it."""
     return _VISITS_PER_MINUTE / 60 * (1 + 0.5 * math.sin(seconds / 1800 * math.pi))
 
 
 def _visit(chance: random.Random, start: datetime, moment: float, number: int) -> Iterator[tuple[float, Event]]:
-    """One person: a page at least, then more pages or a search, with time between them."""
+    """The events of one user: at least one page view, then more views or searches, with pauses."""
     user = f"user-{chance.randrange(30_000)}"
     referrer = chance.choice(("direct", "search engine", "mail", "friend"))
     for step in itertools.count():
@@ -90,7 +90,7 @@ def _page(chance: random.Random, moment: float) -> str:
 
 
 def _clicked_position(chance: random.Random) -> int | None:
-    """People look at one result after the other, and give up more often than they look."""
+    """The user goes through the results and, at each one, clicks or gives up with some probability."""
     for position in range(1, 11):
         if chance.random() < 0.22:
             return position

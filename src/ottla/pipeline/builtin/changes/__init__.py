@@ -1,1 +1,1 @@
-"""Change log: changes of rows by key become the table as it is now, and its history."""
+"""Change log: changes of rows by key become the current table and its history."""

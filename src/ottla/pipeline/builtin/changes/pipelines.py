@@ -1,4 +1,4 @@
-"""Changes of customers by key: the table as it is now, and every state it ever had."""
+"""Changes of customers by key: the current table, and every change."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -14,7 +14,7 @@ changes = topics(
 
 @pipeline(changes, to=to_table("customers/current", key="id", order="version", deleted="op = 'delete'"))
 def current(changes: DataFrame) -> DataFrame:
-    """Every customer as it is now. Changes of one key are in one partition, so their offsets are in order."""
+    """The current row of every customer. Changes of one key are in one partition, so their offsets are in order."""
     return changes.select("id", "op", "name", "city", "orders", "at", F.col("record.offset").alias("version"))
 
 
@@ -25,7 +25,7 @@ def history(changes: DataFrame) -> DataFrame:
 
 
 def versions(history: DataFrame) -> DataFrame:
-    """From when until when each state of a customer counted; the last one has no end. For batch queries."""
+    """The validity period of each state of a customer. The last state has no end. For batch queries."""
     in_order = Window.partitionBy("id").orderBy("version")
     spans = history.withColumn("valid_from", F.col("at")).withColumn("valid_to", F.lead("at").over(in_order))
     return spans.where("op <> 'delete'").drop("at", "op", "version")

@@ -1,4 +1,4 @@
-"""The result of the change log on one page."""
+"""The results of the change log pipelines on one page."""
 
 from collections import Counter
 from itertools import accumulate
@@ -18,12 +18,12 @@ def report(base: Path, bootstrap_server: str) -> Page:
     cities = Counter(row["city"] for row in current)
     growth = list(accumulate(_GROWTH.get(row["op"], 0) for row in history))
     times = [seconds(row["at"]) for row in history]
-    page = Page("Customers", "The table as it is now, from the changes of its rows, and how it came about.")
+    page = Page("Customers", "The current table, built from the changes of its rows, and its history.")
     page.figures = [
         (f"{len(current):,}", "customers now"),
         (f"{len(history):,}", "changes in the history"),
-        (f"{sum(row['orders'] for row in current):,}", "orders of present customers"),
-        (f"{operations['delete']:,}", "customers who left"),
+        (f"{sum(row['orders'] for row in current):,}", "orders of current customers"),
+        (f"{operations['delete']:,}", "deleted customers"),
     ]
     customers = [(time, float(count)) for time, count in zip(times, growth, strict=True)]
     page.sections = [

@@ -1,4 +1,4 @@
-"""Customers who come, move, order and go."""
+"""Generates changes of customers: new customers, new addresses, orders and deletions."""
 
 import random
 from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""Export: the history of a topic in parquet files, brought up to date by every run."""
+"""Export: the history of a topic in parquet files. Each run adds the new records."""

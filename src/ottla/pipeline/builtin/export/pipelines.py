@@ -1,7 +1,7 @@
-"""Records of a topic as they are, by day: key, value, headers and where they were.
+"""The unchanged records of a topic, by day: key, value, headers, and their position in the log.
 
-`ottla pipeline run export --set topic=clicks --once`, once an hour, keeps the files up to date; every topic has a
-checkpoint of its own.
+Run `ottla pipeline run export --set topic=clicks --once` once an hour to keep the files up to date. Every topic has its
+own checkpoint.
 """
 
 from pyspark.sql import DataFrame
@@ -17,5 +17,5 @@ TOPIC = parameter("topic", "clicks")
     name=TOPIC,
 )
 def export(records: DataFrame) -> DataFrame:
-    """Every record of the topic, with all that belongs to it."""
+    """Every record of the topic, with all its fields."""
     return records.select("value", "record.*")

@@ -1,4 +1,4 @@
-"""What was exported, on one page."""
+"""The exported records on one page."""
 
 from collections import Counter
 from pathlib import Path
@@ -15,7 +15,7 @@ def report(base: Path, bootstrap_server: str) -> Page:
     per_second = Counter(int(seconds(row["timestamp"])) for row in rows)
     partitions = Counter(f"partition {row['partition']}" for row in rows)
     size = sum(len(row["value"] or b"") + len(row["key"] or b"") for row in rows)
-    page = Page(f"Export of {TOPIC}", "Every record of the topic, in parquet by the day it was written.")
+    page = Page(f"Export of {TOPIC}", "Every record of the topic, in parquet, by the day of its timestamp.")
     page.figures = [
         (f"{len(rows):,}", "records"),
         (f"{number_text(float(size))}B", "of keys and values"),
@@ -27,7 +27,7 @@ def report(base: Path, bootstrap_server: str) -> Page:
             "Records",
             "",
             [
-                line_chart("Records by the second they were written in", {"records": points}),
+                line_chart("Records per second, by timestamp", {"records": points}),
                 bar_chart("Records by partition", [(name, float(n)) for name, n in sorted(partitions.items())]),
             ],
         )

@@ -1,4 +1,4 @@
-"""Clicks, so that there is something to export."""
+"""Generates clicks to export."""
 
 import random
 from collections.abc import Iterator

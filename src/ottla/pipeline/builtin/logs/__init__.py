@@ -1,1 +1,1 @@
-"""Log aggregation: the lines of many services in one place, by day and service."""
+"""Log aggregation: the log lines of many services in one place, by day and service."""

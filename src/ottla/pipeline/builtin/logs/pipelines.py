@@ -1,4 +1,4 @@
-"""Lines of many services: kept by day and service, and counted."""
+"""Log lines of many services: archived by day and service, and counted."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -16,13 +16,13 @@ lines = topics(
 
 @pipeline(lines, to=to_parquet("logs/lines", date="at", partition_by=["service"], compact_after=8))
 def archive(lines: DataFrame) -> DataFrame:
-    """Every line, in a directory per day and service; eight small files become a large one."""
+    """Every line, in a directory per day and service. Compaction merges eight small files into one."""
     return lines.select("service", "level", "message", "host", "at", "record.partition", "record.offset")
 
 
 @pipeline(lines, to=to_parquet("logs/error-rates", date="minute"))
 def error_rates(lines: DataFrame) -> DataFrame:
-    """How many of each service's lines were errors, minute by minute."""
+    """The share of errors among the lines of each service, for every minute."""
     is_error = F.upper("level").isin(*ERRORS)
     counts = lines.groupBy(F.window("at", "1 minute"), "service").agg(
         F.count("*").alias("lines"), F.count_if(is_error).alias("errors")

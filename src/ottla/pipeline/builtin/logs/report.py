@@ -1,4 +1,4 @@
-"""The result of the log pipelines on one page."""
+"""The results of the log pipelines on one page."""
 
 from collections import Counter
 from pathlib import Path
@@ -13,9 +13,9 @@ def report(base: Path, bootstrap_server: str) -> Page:
     lines = parquet_rows(base / "logs/lines")
     services = sorted({row["service"] for row in rates})
     levels = Counter(row["level"] for row in lines)
-    page = Page("Logs", "The lines of all services by day and service in parquet, and how many of them are errors.")
+    page = Page("Logs", "The lines of all services, in parquet by day and service, and the share of errors.")
     page.figures = [
-        (f"{len(lines):,}", "lines kept"),
+        (f"{len(lines):,}", "lines archived"),
         (f"{len(services)}", "services"),
         (f"{len(parquet_files(base / 'logs/lines'))}", "parquet files"),
         (f"{total(rates, 'errors'):,}", "errors counted"),
@@ -24,7 +24,7 @@ def report(base: Path, bootstrap_server: str) -> Page:
     page.sections = [
         Section(
             "Errors",
-            "The share of each service's lines that were errors, minute by minute.",
+            "The share of errors among the lines of each service, for every minute.",
             [
                 line_chart(
                     "Errors among the lines of each service",

@@ -1,4 +1,4 @@
-"""Services that log. One of them has a bad quarter of an hour."""
+"""Generates log lines of several services. One service has an outage of 15 minutes."""
 
 import random
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _OUTAGE = (1200.0, 2100.0)
 _MESSAGES = {
     "DEBUG": "cache {number}: hit",
     "INFO": "request {number} done in {ms} ms",
-    "WARN": "request {number} took {ms} ms, more than wanted",
+    "WARN": "request {number} took {ms} ms, more than expected",
     "ERROR": "request {number} failed: upstream did not answer",
 }
 

@@ -1,1 +1,1 @@
-"""Metrics: measurements of many hosts, aggregated and watched."""
+"""Metrics: measurements of many hosts, with aggregates and alerts."""

@@ -10,7 +10,7 @@ from ottla.pipeline import pipeline, to_parquet, to_topic, topics
 
 ALERTS = "metrics.alerts"
 LIMITS = {"cpu": 90.0, "memory": 95.0}
-"""A host whose mean over two minutes is above is worth an alert."""
+"""A host gets an alert if its mean over two minutes is above the limit."""
 
 measurements = topics(
     "metrics",
@@ -21,7 +21,7 @@ measurements = topics(
 
 @pipeline(measurements, to=to_parquet("metrics/aggregates", date="minute"))
 def aggregates(rows: DataFrame) -> DataFrame:
-    """Smallest, mean, 95th percentile and largest value of each metric of each host, minute by minute."""
+    """Minimum, mean, 95th percentile and maximum of each metric of each host, for every minute."""
     windows = rows.groupBy(F.window("at", "1 minute"), "host", "name").agg(
         F.count("*").alias("count"),
         F.min("value").alias("min"),
@@ -34,7 +34,7 @@ def aggregates(rows: DataFrame) -> DataFrame:
 
 @pipeline(measurements, to=to_topic(ALERTS, key="host"))
 def alerts(rows: DataFrame) -> DataFrame:
-    """Hosts that were above a limit for two minutes on average; looked at every minute."""
+    """Hosts whose mean over two minutes is above a limit, computed every minute."""
     watched = rows.where(F.col("name").isin(*LIMITS))
     windows = watched.groupBy(F.window("at", "2 minutes", "1 minute"), "host", "name").agg(F.avg("value").alias("mean"))
     above = [(F.col("name") == name) & (F.col("mean") > limit) for name, limit in LIMITS.items()]

@@ -1,4 +1,4 @@
-"""The result of the metric pipelines on one page."""
+"""The results of the metrics pipelines on one page."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def report(base: Path, bootstrap_server: str) -> Page:
     rows = parquet_rows(base / "metrics/aggregates")
     alerts = sorted(read_json(bootstrap_server, ALERTS), key=lambda alert: (alert["since"], alert["host"]))
     hosts = sorted({row["host"] for row in rows})
-    page = Page("Metrics", "Aggregates of every minute, in parquet, and alerts, in a topic.")
+    page = Page("Metrics", "Aggregates of every minute, from parquet files, and alerts, from a topic.")
     page.figures = [
         (f"{total(rows, 'count'):,}", "measurements"),
         (f"{len(hosts)}", "hosts"),

@@ -1,4 +1,4 @@
-"""Hosts that measure themselves every ten seconds. One gets too busy for a while."""
+"""Generates measurements of eight hosts every ten seconds. One host is overloaded for 15 minutes."""
 
 import math
 import random
