@@ -23,8 +23,8 @@ _DOCS = Path("docs")
 _RAW = Path("build/bench")
 _REPEATS = 3
 _PRIOR_SECONDS = 60.0
-"""How much of the expectation the pace of a run has to outweigh."""
-_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Weight of the expected duration against the measured pace in the estimate of the time left."""
+_END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> int:
@@ -37,7 +37,7 @@ def main() -> int:
     if problem:
         console.print(f"{problem}.")
         return 1
-    for number in _ENDINGS:
+    for number in _END_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
     _raise_file_limit()
@@ -48,7 +48,7 @@ def main() -> int:
     try:
         _run_with_progress(console, results)
     except KeyboardInterrupt:
-        console.print("Stopped; brokers are down and their data is gone.")
+        console.print("Stopped. The brokers have ended, and their data is deleted.")
         return 130
     finally:
         results.save(raw)
@@ -69,21 +69,30 @@ def _show(results: Results, output: Path | None, pages: Sequence[Page], console:
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Ottla beside Apache Kafka.")
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Compare Ottla with Apache Kafka.")
     parser.add_argument(
-        "--only", choices=FAMILIES, nargs="+", help="run some families; a page is written if all of its own were run"
+        "--only",
+        choices=FAMILIES,
+        nargs="+",
+        help="run only these families; a page is written if all of its families were run",
     )
     parser.add_argument("--repeats", type=int, help=f"measurements per case and broker (default {_REPEATS})")
     parser.add_argument(
-        "--quick", action="store_true", help="tiny loads, to see that it works; the numbers mean little"
+        "--quick",
+        action="store_true",
+        help="use tiny loads to test the benchmark itself; the numbers are not meaningful",
     )
     parser.add_argument(
-        "--spark-rows", type=int, nargs="+", metavar="N", help="rows in the topics that Spark reads, one or more sizes"
+        "--spark-rows",
+        type=int,
+        nargs="+",
+        metavar="N",
+        help="number of rows in the topics that Spark reads; one or more sizes",
     )
     parser.add_argument(
-        "--output", type=Path, help=f"where to write pages and plots (default {_DOCS}, for pages of which all was run)"
+        "--output", type=Path, help=f"directory for pages and plots (default {_DOCS}, for complete pages)"
     )
-    parser.add_argument("--report", type=Path, metavar="FILE", help="run nothing; show the raw results of an older run")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="run nothing; show the raw results in FILE")
     return parser.parse_args()
 
 
@@ -108,21 +117,21 @@ def _run_with_progress(console: Console, results: Results) -> None:
 
 
 def _left(done: float, total: float, elapsed: float) -> str:
-    """The rest of what was expected, at the pace of this run so far."""
+    """The remaining expected time, scaled by the pace of this run."""
     pace = (elapsed + _PRIOR_SECONDS) / (done + _PRIOR_SECONDS)
     minutes = round((total - done) * pace / 60)
     return f"about {minutes} min left" if minutes else "less than a minute left"
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """End through the `with` blocks that stop the brokers, which a second Ctrl-C must not cut short."""
-    for each in _ENDINGS:
+    """Leave through the `with` blocks that stop the brokers. Further signals are ignored until then."""
+    for each in _END_SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 def _raise_file_limit() -> None:
-    """5,000 connections need as many files here and in each broker."""
+    """5,000 connections need as many file descriptors here and in each broker."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

@@ -1,4 +1,4 @@
-"""Brokers under test: started, measured from outside, and ended again, each with a temporary directory of its own."""
+"""Start, measure and stop the brokers under test, each with its own temporary directory."""
 
 import contextlib
 import os
@@ -23,36 +23,36 @@ _ROOT = Path(__file__).parent.parent
 _LOG_TAIL = 2000
 _REST_SECONDS = 0.2
 _REST_SHARE = 0.15
-"""Of a core, below which brokers count as idle."""
+"""Brokers that use less than this share of a core count as idle."""
 _REST_TIMEOUT = 20.0
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "log.segment.delete.delay.ms": "500"}
-"""Set on both sides: no waiting for more group members, and a deleted topic leaves the disk before it fills up."""
+"""Set for both brokers: do not wait for more group members, and remove deleted topics from the disk quickly."""
 
 
 SERVED_BY = {CONNECTOR: OTTLA, TUNED_CONNECTOR: OTTLA}
-"""Names of clients that are compared with Ottla's own, on one broker."""
+"""Clients that are compared with Ottla's own client, on the same broker."""
 
 _READY_LINES = {OTTLA: "Ottla is ready: "}
-"""Kafka opens its port when it is ready; what it logs depends on how logging is set up."""
+"""Kafka opens its port when it is ready, and its log output depends on the logging configuration."""
 
 
 class BrokerError(Exception):
-    """A broker that did not start, or ended by itself."""
+    """A broker did not start or ended unexpectedly."""
 
 
 class Client(Protocol):
-    """Something that uses a broker for several passes."""
+    """A client that uses a broker for several passes."""
 
     def close(self) -> None: ...
 
 
 @dataclass(slots=True)
 class Broker:
-    """A running process that serves on a loopback port, or the first of several that are one cluster."""
+    """A running broker process on a loopback port, or the first node of a cluster."""
 
     name: str
-    """Of what is measured: the broker, or one of the clients in SERVED_BY."""
+    """Name of the measured subject: the broker, or one of the clients in SERVED_BY."""
     process: subprocess.Popen[bytes]
     bootstrap: str
     directory: Path
@@ -60,9 +60,9 @@ class Broker:
     started: float
     """`time.perf_counter()` just before the process was started."""
     clients: dict[str, Client] = field(default_factory=dict)
-    """They are closed before the broker ends."""
+    """Clients to close before the broker ends."""
     others: "tuple[Broker, ...]" = ()
-    """The other nodes of its cluster."""
+    """The other nodes of the cluster."""
 
     @property
     def nodes(self) -> "tuple[Broker, ...]":
@@ -77,7 +77,7 @@ class Broker:
         return usage_of(self.process.pid)
 
     def cpu_seconds(self) -> float:
-        """Of all nodes."""
+        """CPU time of all nodes."""
         for node in self.nodes:
             node.check()
         return sum(cpu_seconds_of(node.process.pid) for node in self.nodes)
@@ -87,7 +87,7 @@ class Broker:
             raise BrokerError(f"{self.name} ended with status {self.process.returncode}: {self._log_tail()}")
 
     def wait_until_serving(self, timeout: float = START_TIMEOUT) -> None:
-        """Until it says so, where it does, and answers a request."""
+        """Wait until the broker has printed its ready line, if it has one, and answers a request."""
         deadline = time.monotonic() + timeout
         while not (_READY_LINES.get(self.name, "") in self._output() and wire.answers(self.bootstrap)):
             self.check()
@@ -96,7 +96,7 @@ class Broker:
             time.sleep(0.02)
 
     def stop(self) -> None:
-        """End this process and its clients: at once, since what it would still write is about to be removed."""
+        """Close the clients and kill the process. A clean stop is not needed, because the data is deleted next."""
         try:
             while self.clients:
                 self.clients.popitem()[1].close()
@@ -113,7 +113,7 @@ class Broker:
 
 @contextlib.contextmanager
 def start(name: str, settings: Mapping[str, str] | None = None, *, wait: bool = True) -> Iterator[Broker]:
-    """Run the broker of that name for a `with` block. Whatever ends the block ends the broker and removes its data."""
+    """Run a broker during a `with` block. At the end, stop the broker and delete its data."""
     directory = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
     try:
         port = free_port()
@@ -131,7 +131,7 @@ def start(name: str, settings: Mapping[str, str] | None = None, *, wait: bool = 
 
 @contextlib.contextmanager
 def start_cluster(name: str, nodes: int) -> Iterator[Broker]:
-    """Run a cluster for a `with` block. Topics are replicated to all of its nodes, acknowledged by two."""
+    """Run a cluster during a `with` block. Topics have a replica on every node and min.insync.replicas=2."""
     directory = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
     ports = [free_port() for _ in range(2 * nodes)]
     started: list[Broker] = []
@@ -162,7 +162,7 @@ def _replicated(nodes: int) -> dict[str, str]:
 
 
 def _ottla_node(directory: Path, number: int, ports: Sequence[int], _: Sequence[int]) -> dict[str, str]:
-    """Brokers of one machine need no ZooKeeper: they meet in a file."""
+    """Brokers on one machine share a SQLite file instead of ZooKeeper."""
     return {"node.id": str(number), "store.file": str(directory / "store.sqlite")}
 
 
@@ -176,7 +176,7 @@ _CLUSTER_SETTINGS = {OTTLA: _ottla_node, KAFKA: _kafka_node}
 
 
 def _spawn(name: str, command: Sequence[str], port: int, directory: Path) -> Broker:
-    """In a session of its own, so that Ctrl-C reaches the benchmark, which then stops its brokers in order."""
+    """Start the process in its own session. Ctrl-C reaches only the benchmark, which stops the brokers in order."""
     log = directory / "broker.out"
     with log.open("wb") as output:
         started = time.perf_counter()
@@ -193,7 +193,7 @@ def _spawn(name: str, command: Sequence[str], port: int, directory: Path) -> Bro
 
 
 def _environment() -> dict[str, str]:
-    """Installing a package compiles it; in a source tree that is left to the first start, if nobody forbids it."""
+    """Allow bytecode files: without an installed package, Python writes them at the first start."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
@@ -204,7 +204,7 @@ def _ottla_command(directory: Path, port: int, settings: Mapping[str, str]) -> l
 
 
 def _kafka_command(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
-    """Formatting the storage is not part of what is measured, nor of the start."""
+    """Format the storage first. This is not part of the measured start."""
     properties = directory / "server.properties"
     properties.write_text(server_properties(directory / "data", port, free_port(), settings))
     arguments = ("format", "--cluster-id", CLUSTER_ID, "--config", str(properties))
@@ -242,10 +242,10 @@ def free_port() -> int:
 
 
 def touch_pages(size: int) -> None:
-    """Have the kernel fill and free this much page cache.
+    """Fill and free this much page cache.
 
-    A virtual machine may give free memory back to its host. The first to write to such a page again waits until the
-    host has found one, at a tenth of the speed, which would be measured instead of the broker.
+    A virtual machine may return free memory to its host. The first write to such a page is about ten times slower,
+    because the host has to provide the memory again. Without this step, that would be measured instead of the broker.
     """
     zeros = bytes(1 << 20)
     with tempfile.TemporaryFile(prefix="ottla-bench-", buffering=0) as file:
@@ -254,9 +254,9 @@ def touch_pages(size: int) -> None:
 
 
 def settle(seconds: float, running: Sequence[Broker]) -> None:
-    """Until deleted topics have left the disk, dirty pages are written and all brokers are at rest.
+    """Wait until deleted topics are removed, dirty pages are written, and all brokers are idle.
 
-    So nobody pays for another's data, nor for what another still has to do.
+    So a measurement contains no work that an earlier measurement caused.
     """
     time.sleep(seconds)
     os.sync()

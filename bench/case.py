@@ -1,4 +1,4 @@
-"""A case: one load on each broker, and what is measured of it."""
+"""A case: one load for each broker, and its metrics."""
 
 import contextlib
 import itertools
@@ -13,32 +13,32 @@ from bench.measurement import KAFKA, NULL, NULL_FSYNC, OTTLA, Metric
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much load a measurement is."""
+    """The amount of load in a measurement."""
 
     payload_bytes: int
-    """For the loads that send a fixed amount: this much, in records of any size."""
+    """Total payload of loads that send a fixed amount."""
     most_records: int
-    """But not more records than this."""
+    """Upper limit for the number of records in such loads."""
     trips: int
-    """For the loads that send one record at a time."""
+    """Number of records in loads that send one record at a time."""
     seconds: float
-    """For the loads that send for a fixed time."""
+    """Duration of loads that send for a fixed time."""
     warmup_seconds: float
-    """Of each such load, before its window opens."""
+    """Warm-up of such loads, before the measured window."""
     jit_seconds: float
-    """For which a shared broker serves raw requests before its first case."""
+    """How long a shared broker serves raw requests before its first case."""
     page_bytes: int
-    """Of page cache that is brought to life before each measurement: more than most of them write."""
+    """Amount of page cache to fill before each measurement: more than most measurements write."""
     settle_seconds: float
-    """Between measurements, at least."""
+    """Minimum pause between measurements."""
     idle_seconds: float
-    """How long an idle broker is left alone before or while it is looked at."""
+    """How long a broker stays idle before or during an idle measurement."""
     counts: tuple[int, int, int]
-    """Of partitions and of connections, to see whether cost grows with them."""
+    """Numbers of partitions and connections, to measure whether costs grow with them."""
     spark_rows: tuple[int, ...]
-    """In the topics that Spark reads."""
+    """Numbers of rows in the topics that Spark reads."""
     spark_seconds: float
-    """For which rows pass through a running query."""
+    """How long rows are sent through a running query."""
 
     def records(self, size: int) -> int:
         return min(self.payload_bytes // size, self.most_records)
@@ -74,11 +74,11 @@ QUICK = Scale(
 )
 
 Measure = Callable[[Broker, Scale], Mapping[str, float]]
-"""Returns a value for the name of each metric."""
+"""Returns a value for each metric, by name."""
 Prepare = Callable[[Broker, Scale], None]
 
 WARMED_UP = "warmed up"
-"""The shape of the requests that every shared broker has served before its first case."""
+"""The shape of the warm-up requests that every shared broker serves before its first case."""
 
 
 def _nothing(broker: Broker, scale: Scale) -> None:
@@ -93,17 +93,17 @@ class Case:
     measure: Measure
     brokers: tuple[str, ...] = (KAFKA, OTTLA)
     fresh: bool = False
-    """Needs a broker that has done nothing yet, instead of the warm ones that most cases share."""
+    """Whether the case needs a newly started broker instead of a shared, warm one."""
     nodes: int = 1
-    """More than one make a cluster."""
+    """Number of brokers. More than one form a cluster."""
     wait: bool = True
     """Whether a fresh broker has to be ready before `measure` is called."""
     shape: str = ""
-    """Cases of one shape have a broker do the same work, so that one unmeasured pass serves them all."""
+    """Cases of one shape cause the same kind of work, so one unmeasured pass warms up for all of them."""
     pass_seconds: float = 5.0
-    """About how long a pass takes, which only the estimate of the time left needs to know."""
+    """Approximate duration of a pass, for the estimate of the time left."""
     prepare: Prepare = _nothing
-    """Once for each broker before all passes, for example to fill a topic that every pass reads."""
+    """Called once per broker before all passes, for example to fill a topic that every pass reads."""
     clean: Prepare = _nothing
 
     def __str__(self) -> str:
@@ -157,7 +157,7 @@ def raw_load(
 
 
 def warm_up(broker: Broker, scale: Scale) -> None:
-    """Let the JIT compiler see many small and some large requests of both kinds before anything is measured."""
+    """Send many small and some large requests of both kinds, so that the JIT compiler has compiled their code."""
     if is_null(broker):
         return
     with new_topic(broker, 16) as topic:

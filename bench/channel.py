@@ -1,4 +1,4 @@
-"""One non-blocking connection of the raw generator: frames out, replies counted and checked, nothing decoded."""
+"""One non-blocking connection of the raw generator. It sends frames, counts replies and checks error codes only."""
 
 import contextlib
 import select
@@ -18,11 +18,11 @@ _view = memoryview(_buffer)
 
 
 class ReplyError(Exception):
-    """The broker refused a request, or sent less than it was asked for."""
+    """The broker returned an error or less data than requested."""
 
 
 class Channel:
-    """Requests are answered in order, so `sent_at` holds the send times of those that are still open."""
+    """Replies arrive in order, so `sent_at` holds the send times of the open requests."""
 
     __slots__ = ("_error_at", "_head", "_head_bytes", "_least_bytes", "_poller", "_remaining", "_unsent", "last_head",
                  "received_bytes", "sent_at", "sent_bytes", "socket")  # fmt: skip
@@ -31,7 +31,7 @@ class Channel:
         self, bootstrap: str, poller: select.epoll, topic: str, *, fetches: bool, least_bytes: int = 0
     ) -> None:
         client = wire.Client(bootstrap)
-        client.hello()  # A broker that has answered has accepted: thousands at once would overflow its backlog.
+        client.hello()  # Wait for each reply: thousands of connects at once would overflow the backlog.
         self.socket = client.socket
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setblocking(False)
@@ -64,7 +64,7 @@ class Channel:
         self._unsent.append(memoryview(frame)[sent:])
 
     def flush(self) -> None:
-        """Go on with what did not fit into the socket."""
+        """Send the data that did not fit into the socket buffer."""
         while self._unsent:
             first = self._unsent[0]
             try:
@@ -78,10 +78,10 @@ class Channel:
         self._poller.modify(self.socket.fileno(), select.EPOLLIN)
 
     def receive(self) -> int:
-        """Read what is there; returns how many replies it completed."""
+        """Read the available data. Returns the number of completed replies."""
         count = self.socket.recv_into(_buffer)
         if count == 0:
-            raise ConnectionError("the broker hung up")
+            raise ConnectionError("the broker closed the connection")
         self.received_bytes += count
         completed = position = 0
         while position < count:
@@ -95,7 +95,7 @@ class Channel:
         return completed
 
     def _read_head(self, position: int, count: int) -> tuple[int, int]:
-        """Collect a reply's first bytes. Returns the new position, and how much of the reply they are once complete."""
+        """Collect the first bytes of a reply. Returns the new position and, once complete, the size of these bytes."""
         wanted = self._head_bytes - len(self._head)
         self._head += _view[position : min(position + wanted, count)]
         if len(self._head) < self._head_bytes:
@@ -110,6 +110,6 @@ class Channel:
 
     @property
     def high_watermark(self) -> int:
-        """Of the partition, in the last reply to a fetch."""
+        """High watermark of the partition in the last reply to a fetch."""
         offset: int = _HIGH_WATERMARK.unpack_from(self.last_head, self._error_at + 2)[0]
         return offset

@@ -1,4 +1,4 @@
-"""Bar charts as SVG, written by hand: a few rectangles and labels need no plotting library."""
+"""Bar charts as SVG, without a plotting library."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -22,21 +22,21 @@ BAR_HEIGHT = 13
 _INK = "#1c1f24"
 _GRID = "#e3e5e8"
 _PLOT = 430
-"""How wide the longest bar is."""
+"""Width of the longest bar."""
 _VALUES = 90
-"""Room for the number beside it."""
+"""Width reserved for the number beside the bar."""
 _CHARACTER = 7
-"""Generous for 12 px of any sans-serif font."""
+"""Upper estimate of the width of a character in 12 px of any sans-serif font."""
 _BAR = BAR_HEIGHT + 2
 _GAP = 12
 _TOP = 74
 _LOG_FROM = 40
-"""When the longest bar is that many times the shortest, the shortest would not be seen on a linear scale."""
+"""If the longest bar is this many times the shortest, the scale is logarithmic, so that the shortest stays visible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The bars of one case: broker, length, and what is written beside it; and where Ottla's has to end."""
+    """The bars of one case: broker, value and label of each, and the value that meets Ottla's bar."""
 
     label: str
     bars: Sequence[tuple[str, float, str]]
@@ -52,7 +52,7 @@ class _Axis:
 
 
 def bar_chart(title: str, groups: Sequence[Group]) -> str:
-    """Horizontal bars on one scale, one group under the other, with a line where the bar of the group is."""
+    """Horizontal bars on one scale, in groups, with a line at the target of each group."""
     axis = _axis(groups)
     left = 24 + _CHARACTER * max((len(group.label) for group in groups), default=0)
     height = _TOP + sum(len(group.bars) * _BAR + _GAP for group in groups)
@@ -78,7 +78,7 @@ def bar_chart(title: str, groups: Sequence[Group]) -> str:
 
 
 def _axis(groups: Sequence[Group]) -> _Axis:
-    """From zero, unless the shortest bar would vanish."""
+    """Linear from zero, or logarithmic if the shortest bar would not be visible."""
     values = [value for group in groups for _, value, _ in group.bars]
     ends = [*values, *(group.target for group in groups if group.target is not None)]
     longest = max(ends, default=0.0) or 1.0
@@ -98,7 +98,7 @@ def _axis(groups: Sequence[Group]) -> _Axis:
 
 
 def _step(longest: float) -> float:
-    """1, 2 or 5 times a power of ten, for four to nine ticks."""
+    """1, 2 or 5 times a power of ten, such that there are four to nine ticks."""
     power = 10.0 ** math.floor(math.log10(longest))
     return next(power * part for part in (0.1, 0.2, 0.5, 1.0) if longest / (power * part) < 10)
 
@@ -110,7 +110,7 @@ def _tick(left: int, axis: _Axis, value: float, height: int) -> str:
 
 
 def _group(group: Group, left: int, y: int, axis: _Axis) -> list[str]:
-    """Labels come last, so that the line of the target does not cross them."""
+    """Labels are drawn last, so that the target line does not cross them."""
     labels = [_text(left - 8, y + len(group.bars) * _BAR / 2 + 3, group.label, anchor="end")]
     bars, lines = [], []
     for top, (name, value, label) in zip(count(y, _BAR), group.bars, strict=False):

@@ -1,7 +1,7 @@
-"""The raw load generator: plain sockets and epoll in a process of its own, every byte to send built beforehand.
+"""The raw load generator: plain sockets and epoll in a separate process. All requests are encoded in advance.
 
-It measures a window inside the load: what is open before and after the window, and the warm-up, is not counted. The
-broker's CPU time is read at both ends of the same window.
+It measures a window inside the load. The warm-up and requests that are open at the ends of the window are not counted.
+The broker's CPU time is read at both ends of the same window.
 """
 
 import dataclasses
@@ -33,11 +33,12 @@ Kind = Literal["produce", "fetch", "fan-out", "free fan-out"]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to send. `in_flight` requests are open at any time over all connections, which take turns.
+    """The requests to send. At any time `in_flight` requests are open over all connections, which take turns.
 
-    A produce load cycles through the partitions; a fetch load also through the first `offsets` offsets of each, one
-    batch per fetch. In a fan-out every connection is a consumer that long-polls partition 0 while one more connection
-    produces: the next batch when all have got the last one, or, when free, as soon as that is acknowledged.
+    A produce load cycles through the partitions. A fetch load also cycles through the first `offsets` offsets of each
+    partition, one batch per fetch. In a fan-out every connection is a consumer that long-polls partition 0, and one
+    more connection produces. It sends the next batch when all consumers have received the last one ("fan-out"), or as
+    soon as the last one is acknowledged ("free fan-out").
     """
 
     kind: Kind
@@ -57,7 +58,7 @@ class Load:
 @dataclass(frozen=True, slots=True)
 class LoadResult:
     requests: int
-    """Requests answered in the window; in a fan-out, batches that reached a consumer."""
+    """Number of replies in the window; in a fan-out, number of batches delivered to consumers."""
     seconds: float
     cpu_seconds: float
     sent_bytes: int
@@ -75,12 +76,12 @@ class LoadResult:
 
     @property
     def payload_gigabytes(self) -> float:
-        """Of the direction that carries the data."""
+        """Bytes in the direction that carries the data."""
         return max(self.sent_bytes, self.received_bytes) / 1e9
 
 
 def run(load: Load) -> LoadResult:
-    """Drive the load from another process, so that its work is not done by the one that keeps the books."""
+    """Run the load in another process, so that its work does not disturb the benchmark's own process."""
     spec = json.dumps(dataclasses.asdict(load))
     timeout = load.seconds + load.warmup_seconds + 120
     done = subprocess.run(
@@ -97,7 +98,7 @@ def run(load: Load) -> LoadResult:
 
 
 class _Window:
-    """Opens after the warm-up, closes when the load is over, and says what happened in between."""
+    """The measured window: begins after the warm-up and ends with the load."""
 
     def __init__(self, load: Load, channels: list[Channel]) -> None:
         self.latencies = array("q")
@@ -110,7 +111,7 @@ class _Window:
         self._opened, self._cpu, self._bytes = 0, 0.0, (0, 0)
 
     def passed(self, now: int) -> bool:
-        """Whether the load is over. Also opens the window, with everything counted so far forgotten."""
+        """Whether the load is over. Opens the window after the warm-up and resets all counters then."""
         if self.is_open:
             return now >= self._opened + self._length
         if now >= self._opens_at:
@@ -135,7 +136,7 @@ class _Window:
 
 
 def run_requests(load: Load) -> LoadResult:
-    """Every reply frees a turn; the connection that has waited longest takes it."""
+    """After each reply, the connection that has waited longest sends the next request."""
     poller = select.epoll()
     frames = itertools.cycle(_frames(load))
     fetches, least_bytes = load.kind == "fetch", load.batch_bytes if load.kind == "fetch" else 0
@@ -180,7 +181,7 @@ def _frames(load: Load) -> list[bytes]:
 
 
 class _Consumer:
-    """A connection that always has a fetch open at the end of the partition."""
+    """A connection that always has an open fetch at the end of the partition."""
 
     __slots__ = ("_frame", "_offset_at", "channel", "offset")
 
@@ -195,7 +196,7 @@ class _Consumer:
         self.channel.send(self._frame, now)
 
     def advance(self, now: int) -> int:
-        """Take a reply, go on polling; returns how many batches it brought."""
+        """Handle a reply and send the next fetch. Returns the number of new batches."""
         self.channel.sent_at.popleft()
         gained = self.channel.high_watermark - self.offset
         self.offset += gained
@@ -204,7 +205,7 @@ class _Consumer:
 
 
 def run_fan_out(load: Load) -> LoadResult:
-    """Latencies are those of a whole round when the producer waits for all, else of its acknowledgements."""
+    """Latencies are those of whole rounds if the producer waits for all consumers, else those of acknowledgements."""
     poller = select.epoll()
     in_rounds = load.kind == "fan-out"
     produce_frame = wire.produce_frame(load.topic, 0, wire.batch_of(load.batch_bytes), load.acks)

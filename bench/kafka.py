@@ -1,4 +1,4 @@
-"""Apache Kafka from its jars: the broker's configuration and JVM flags, its performance tools and what they print."""
+"""Apache Kafka from its jars: broker configuration, JVM flags, performance tools and parsers of their output."""
 
 import os
 import re
@@ -19,7 +19,7 @@ PERFORMANCE_FLAGS = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
-"""What kafka-run-class.sh passes to every JVM."""
+"""The flags that kafka-run-class.sh passes to every JVM."""
 
 _JMX_FLAGS = (
     "-Dcom.sun.management.jmxremote=true",
@@ -28,18 +28,18 @@ _JMX_FLAGS = (
 )
 
 SERVER_JVM_FLAGS = ("-Xmx1G", "-Xms1G", *PERFORMANCE_FLAGS, *_JMX_FLAGS)
-"""With the heap of kafka-server-start.sh. Its garbage collection log is added where the directory is known."""
+"""With the heap of kafka-server-start.sh. The flag for its garbage collection log is added at start."""
 
 TOOL_JVM_FLAGS = ("-Xmx512M", *PERFORMANCE_FLAGS)
 """With the heap of kafka-producer-perf-test.sh and kafka-consumer-perf-test.sh."""
 
 
 class ToolError(Exception):
-    """A tool that failed, or printed something else than expected."""
+    """A tool failed or printed unexpected output."""
 
 
 def jars() -> Path:
-    """`make kafka-jars` puts them under build/; KAFKA_JARS names another directory."""
+    """The directory of the jars: KAFKA_JARS, or the one that `make kafka-jars` fills under build/."""
     return Path(os.environ.get("KAFKA_JARS") or Path(__file__).parent.parent / "build" / "kafka-jars")
 
 
@@ -48,7 +48,7 @@ def java(flags: Sequence[str]) -> list[str]:
 
 
 def missing() -> str | None:
-    """Why Apache Kafka cannot run here."""
+    """The reason why Apache Kafka cannot run here, if any."""
     if shutil.which("java") is None:
         return "Java is not installed; Apache Kafka needs 17 or newer"
     if not any(jars().glob("kafka_2.13-*.jar")):
@@ -62,7 +62,7 @@ def version() -> str:
 
 
 def server_properties(data: Path, port: int, controller_port: int, settings: Mapping[str, str]) -> str:
-    """One node that is broker and controller; everything else is Kafka's default, as far as one node allows."""
+    """One node as broker and controller, with Kafka's defaults where a single node allows them."""
     properties = {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -107,7 +107,7 @@ _STEADY = re.compile(r"^(\d+) steady state records sent", re.MULTILINE)
 
 
 def parse_producer(output: str) -> ProducerResult:
-    """The last summary: with `--warmup-records` that is the steady state. A run that lost records fails."""
+    """Parse the last summary, which is the steady state with `--warmup-records`. Raises ToolError after errors."""
     if "error" in output.lower() or "exception" in output.lower():
         raise ToolError(f"ProducerPerformance reported errors: {output[-1500:]}")
     text = _STEADY.sub(r"\1 records sent", output)
@@ -126,7 +126,7 @@ class ConsumerResult:
 
 
 def parse_consumer(output: str) -> ConsumerResult:
-    """The rates of the time spent fetching, which leaves out how long the group took to form."""
+    """Parse the rates during fetching, which exclude the time until the group is formed."""
     lines = [line.split(", ") for line in output.splitlines() if ", " in line]
     rows = [row for row in lines if len(row) == 10]
     if len(rows) < 2:
@@ -137,7 +137,7 @@ def parse_consumer(output: str) -> ConsumerResult:
             int(result["data.consumed.in.nMsg"]), float(result["fetch.MB.sec"]), float(result["fetch.nMsg.sec"])
         )
     except (KeyError, ValueError) as error:
-        raise ToolError(f"ConsumerPerformance printed something else: {output[-1500:]}") from error
+        raise ToolError(f"ConsumerPerformance printed unexpected output: {output[-1500:]}") from error
 
 
 @dataclass(frozen=True, slots=True)

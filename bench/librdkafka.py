@@ -1,4 +1,4 @@
-"""Loads by librdkafka, through confluent-kafka, in a process of their own."""
+"""Loads by librdkafka, through confluent-kafka, in a separate process."""
 
 import itertools
 import json
@@ -18,7 +18,7 @@ _SILENCE = 30.0
 _WARMUP_TRIPS = 200
 _WARMUP_SECONDS = 5.0
 _EVENTS = 100_000
-"""So many different ones: more than a dictionary of parquet holds."""
+"""Number of distinct events: more than a dictionary page of parquet holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Load:
     partitions: int = 1
     acks: str = "all"
     output: str = ""
-    """Where what is sent to the topic comes out again."""
+    """The topic to which a query copies the records."""
     rate: float = 0.0
     """Records per second."""
 
@@ -58,12 +58,12 @@ def run(load: Load) -> LoadResult:
 
 
 def produce(load: Load) -> LoadResult:
-    """As fast as the queue takes records. Whether all arrived is for the caller to see in the topic's end offsets."""
+    """Produce as fast as the queue accepts records. The caller checks the topic's end offsets."""
     return _produce(load, itertools.repeat((None, bytes(load.record_bytes))))
 
 
 def events(load: Load) -> LoadResult:
-    """The same with keys, and values that look like those of an application."""
+    """The same with keys and with values like those of an application."""
     made = [
         (
             b"user-%05d" % (number * 7919 % _EVENTS),
@@ -112,7 +112,7 @@ def consume(load: Load) -> LoadResult:
 
 
 def round_trips(load: Load) -> LoadResult:
-    """One record at a time, from the call to produce until the consumer has it."""
+    """Measure one record at a time, from the call to produce until the consumer has it."""
     from confluent_kafka import Consumer, Producer, TopicPartition
 
     producer = Producer({"bootstrap.servers": load.bootstrap, "acks": load.acks, "linger.ms": 0})
@@ -127,7 +127,7 @@ def round_trips(load: Load) -> LoadResult:
         message = consumer.poll(_SILENCE)
         latencies.append(time.perf_counter_ns() - sent)
         if message is None or message.error() is not None or message.value() != payload:
-            raise RuntimeError(f"record {number} did not come back")
+            raise RuntimeError(f"record {number} was not received")
         producer.poll(0)
     seconds = time.perf_counter() - began
     consumer.close()
@@ -137,7 +137,7 @@ def round_trips(load: Load) -> LoadResult:
 
 
 def pipeline(load: Load) -> LoadResult:
-    """Records at a steady rate, whatever becomes of those before, until all have come out at the other end."""
+    """Send records at a steady rate and wait until all of them have reached the output topic."""
     from confluent_kafka import Consumer, Producer, TopicPartition
 
     producer = Producer({"bootstrap.servers": load.bootstrap, "acks": load.acks, "linger.ms": 0})
@@ -160,7 +160,7 @@ def pipeline(load: Load) -> LoadResult:
             number = int.from_bytes(message.value()[:8], "big") - 1
             latencies.setdefault(number, time.perf_counter_ns() - sent[number])
         elif time.perf_counter() > heard + _SILENCE:
-            raise RuntimeError(f"only {len(latencies)} of {len(sent)} records came out")
+            raise RuntimeError(f"only {len(latencies)} of {len(sent)} records reached the output topic")
     seconds = time.perf_counter() - began
     consumer.close()
     ordered = sorted(latencies[number] for number in range(warmup, warmup + load.records))

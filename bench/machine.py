@@ -1,4 +1,4 @@
-"""What the numbers were measured on. No names of hosts or directories."""
+"""Describes the machine of a run, without names of hosts or directories."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""What a run produces: measurements, the medians of their repeats, and how two brokers compare."""
+"""The results of a run: measurements, medians of repeats, and the comparison of two brokers."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ CONNECTOR = "JVM connector"
 TUNED_CONNECTOR = "JVM connector, tuned"
 
 _NOTHING = 1e-9
-"""Differences below this are left over from the arithmetic."""
+"""Values below this are rounding errors."""
 
 
 class Unit(StrEnum):
@@ -35,7 +35,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What the ratio of Ottla to the reference has to reach, or must not exceed. Many rows may share one."""
+    """The limit that the ratio of Ottla to the reference has to meet. Several rows may share one bar."""
 
     limit: float
     at_least: bool
@@ -58,7 +58,7 @@ def at_most(limit: float, what: str) -> Bar:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number that a case measures. Without a bar it is shown, not judged."""
+    """One number that a case measures. Without a bar it is only shown."""
 
     name: str
     unit: Unit
@@ -82,7 +82,7 @@ class Summary:
 
     median: float
     spread: float
-    """How far the farthest repeat is from the median, as a part of it."""
+    """The largest distance of a repeat from the median, relative to the median."""
     repeats: int
 
 
@@ -114,14 +114,14 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Ottla to its reference; none where one was not measured or the reference is nothing."""
+        """Ottla's median divided by the reference's. None if one was not measured or the reference is 0."""
         if self.reference is None or self.ottla is None or self.reference.median <= 0:
             return None
         return self.ottla.median / self.reference.median
 
     @property
     def target(self) -> float | None:
-        """The value of Ottla's that would just meet the bar."""
+        """The value with which Ottla would just meet the bar."""
         return self.metric.bar.limit * self.reference.median if self.metric.bar and self.reference else None
 
     @property
@@ -132,7 +132,7 @@ class Row:
 
 
 def percentile(ordered: list[int] | list[float], share: float) -> float:
-    """The value that `share` of an ordered list lies below, by nearest rank."""
+    """The percentile of an ordered list, by nearest rank."""
     if not ordered:
         raise ValueError("no values")
     return float(ordered[min(len(ordered) - 1, int(len(ordered) * share))])

@@ -1,9 +1,8 @@
-"""The broker that does nothing: what it receives goes to a file, what it sends comes from that file.
+"""The null broker: writes received records to a file and sends slices of this file.
 
-It knows where a request ends and whether it is a Fetch, and that is all. No offsets, no checks, no topics: what it
-costs is what the kernel's sockets and files cost, which is the floor for any broker. With `--fsync` it waits for the
-disk before each reply, as a broker without group commit would. A real producer is told what it wants to hear, so that
-it shows how fast it can be.
+It only knows where a request ends and whether it is a Fetch. It has no offsets, checks or topics. Its cost is the cost
+of the kernel's sockets and files, which is the minimum for any broker. With `--fsync` it syncs before each reply, like
+a broker without group commit. Real producers get the replies that they expect, so they can send at full speed.
 """
 
 import argparse
@@ -25,7 +24,7 @@ _RECEIVE_BYTES = 1 << 20
 _HEAD = struct.Struct(">ihh")
 """The size of a request, its API key and version."""
 _RAW = {(PRODUCE.key, wire.PRODUCE_VERSION), (FETCH.key, wire.FETCH_VERSION), (API_VERSIONS.key, 0)}
-"""What the raw generator sends. It knows replies by their order, so that they can be the same bytes each time."""
+"""The requests of the raw generator. It matches replies by order, so every reply can have the same bytes."""
 
 _buffer = bytearray(_RECEIVE_BYTES)
 _view = memoryview(_buffer)
@@ -37,7 +36,7 @@ def _produce_reply() -> bytes:
 
 
 def _fetch_reply() -> tuple[bytes, bytes]:
-    """What goes before and after the records."""
+    """The bytes before and after the records."""
     records = b"\xaa" * wire.LARGE_BATCH
     topic = FetchableTopicResponse(topic=wire.RAW_TOPIC, partitions=[PartitionData(records=records)])
     before, after = wire.reply_of(FetchResponse(responses=[topic]), wire.FETCH_VERSION).split(records)
@@ -49,7 +48,7 @@ class NullBroker:
         self.file = os.open(file, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         self.size = 0
         self.starts_over = False
-        """The last client has gone: the file is emptied when another one produces, and kept for one that fetches."""
+        """True after the last client has left: the next produce empties the file, a fetch keeps it."""
         self.fsync = fsync
         self.poller = select.epoll()
         self.produce_reply = _produce_reply()
@@ -83,7 +82,7 @@ class NullBroker:
         self.size += os.pwrite(self.file, data, self.size)
 
     def next_slice(self) -> int:
-        """Where in the file the next fetched batch lies; starts over at the end."""
+        """Position of the next batch to fetch; begins again at the end of the file."""
         position = self._next_slice
         if position + wire.LARGE_BATCH > self.size:
             position = 0
@@ -103,13 +102,13 @@ class _Connection:
         self._api_key = 0
         self._is_raw = True
         self._frame = bytearray()
-        """Of a client that is not the raw generator: the request so far."""
+        """For clients other than the raw generator: the bytes of the request so far."""
         self._replies = Replies(broker.port)
         self._unsent: deque[bytes | memoryview | tuple[int, int]] = deque()
         """Bytes, or a slice of the file as position and length."""
 
     def ready(self, events: int) -> bool:
-        """False when the client has gone."""
+        """Returns False if the client has closed the connection."""
         try:
             if events & select.EPOLLOUT:
                 self._flush()

@@ -1,4 +1,4 @@
-"""What a producer has to hear from the null broker, so that it sends: where partitions are, and that all is well."""
+"""The replies of the null broker that let a producer send: metadata and successful responses."""
 
 import struct
 
@@ -20,7 +20,7 @@ from ottla.wire.primitives import read_varint
 from ottla.wire.schema import Response
 
 PRODUCE_VERSION = 9
-"""Another than that of the raw generator, by which the two are told apart. It names topics, as that one does."""
+"""Different from the raw generator's version, to tell the clients apart. Both versions use topic names."""
 _VERSIONS = {
     API_VERSIONS.key: (0, 4),
     METADATA.key: (12, 12),
@@ -30,11 +30,11 @@ _VERSIONS = {
 _INDEX = struct.Struct(">i")
 _MARKS = (b"\x01\x02\x03\x04", b"\x05\x06\x07\x08")
 _BEFORE_TOPICS = 1 + 2 + 4
-"""No transactional id, acks and timeout."""
+"""Size of the null transactional id, acks and timeout."""
 
 
 class Replies:
-    """To the requests of one connection."""
+    """Builds the replies for one connection."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -42,7 +42,7 @@ class Replies:
         self._before = self._answer = self._after = b""
 
     def reply_to(self, frame: memoryview) -> bytes:
-        """To a request without its length."""
+        """The reply to a request. The frame has no length prefix."""
         api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
         if api_key == PRODUCE.key:
             body = self._produced(frame)
@@ -68,7 +68,7 @@ class Replies:
         )
 
     def _produced(self, frame: memoryview) -> bytes:
-        """What is sent to one topic; the partitions differ from one request to the next."""
+        """The reply to a Produce request with one topic. The partitions differ from request to request."""
         if not self._partitions_at:
             self._learn(frame)
         count, position = read_varint(frame, self._partitions_at)
@@ -76,12 +76,14 @@ class Replies:
         for _ in range(count - 1):
             answers += frame[position : position + _INDEX.size], self._answer
             size, position = read_varint(frame, position + _INDEX.size)
-            position += size  # the records are one byte less; one without tagged fields follows
+            position += (
+                size  # The size is one more than the records; the extra byte is the empty list of tagged fields.
+            )
         answers.append(self._after)
         return b"".join(answers)
 
     def _learn(self, frame: memoryview) -> None:
-        """Where the partitions begin in a request of this producer, and the reply around them."""
+        """Find the position of the partitions in this producer's requests, and prepare the reply around them."""
         length, position = read_varint(frame, parse_request_header(frame).body_position + _BEFORE_TOPICS + 1)
         self._partitions_at = position + length - 1
         name = bytes(frame[position : self._partitions_at]).decode()
@@ -94,7 +96,7 @@ class Replies:
 
 
 def _topic(name: str) -> MetadataResponseTopic:
-    """It has as many partitions as its name says."""
+    """The name of the topic contains the number of its partitions."""
     count = wire.partitions_of_null_topic(name)
     partitions = [
         MetadataResponsePartition(partition_index=index, leader_id=1, leader_epoch=0, replica_nodes=[1], isr_nodes=[1])

@@ -1,4 +1,4 @@
-"""The tables, the page and the plots: views of the same rows."""
+"""The tables, pages and plots of a run."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -18,7 +18,7 @@ BAR_HEADINGS = ("what", "bar", "measured ratio", "met?")
 
 
 def print_tables(console: Console, rows: Sequence[Row]) -> None:
-    table = Table(title="Ottla beside Apache Kafka")
+    table = Table(title="Ottla compared with Apache Kafka")
     for heading in HEADINGS:
         table.add_column(heading, justify="right" if heading in ("Kafka", "Ottla", "ratio") else "left")
     for family, members in groupby(rows, key=lambda row: row.family):
@@ -38,7 +38,7 @@ def _coloured(verdict: str) -> str:
 
 
 def bar_cells(rows: Sequence[Row]) -> list[list[str]]:
-    """The cells under BAR_HEADINGS: a line for each bar, with the worst and the best of the rows that share it."""
+    """The cells under BAR_HEADINGS: a line per bar, with the worst and the best ratio of the rows that share it."""
     members: dict[Bar, list[Row]] = {}
     for row in rows:
         if row.metric.bar is not None:
@@ -61,7 +61,7 @@ def _verdict(rows: Sequence[Row]) -> str:
 
 
 def row_cells(row: Row) -> list[str]:
-    """The cells under HEADINGS. Where Ottla is not compared with Kafka, the cell names the reference."""
+    """The cells under HEADINGS. If the reference is not Kafka, the cell names it."""
     reference = cell(row.reference, row.metric.unit)
     if row.metric.reference != KAFKA:
         reference = f"{reference} ({row.metric.reference})"
@@ -84,7 +84,7 @@ def cell(summary: Summary | None, unit: Unit) -> str:
 
 
 def number(value: float, unit: Unit) -> str:
-    """Three digits that mean something."""
+    """Format with three significant digits."""
     if unit in _RATES and value >= 1000:
         return f"{value / 1000:,.1f} k" if value < 100_000 else f"{value / 1000:,.0f} k"
     if value >= 100:
@@ -93,17 +93,17 @@ def number(value: float, unit: Unit) -> str:
 
 
 def pages_of(results: Results) -> list[Page]:
-    """The pages on which some of the results belong."""
+    """The pages with at least one family of the results."""
     return [page for page in PAGES if any(family in page.families for family in results.families)]
 
 
 def whole_pages_of(results: Results) -> list[Page]:
-    """The pages of which everything was run."""
+    """The pages whose families were all run."""
     return [page for page in PAGES if all(family in results.families for family in page.families)]
 
 
 def write(output: Path, results: Results, page: Page) -> Path:
-    """The page and its plots."""
+    """Write the page and its plots. Returns the path of the page."""
     rows = [row for row in results.rows if row.family in page.families]
     plots = output / page.name
     plots.mkdir(parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ def _text(results: Results, page: Page, rows: Sequence[Row], charts: Sequence[st
         f"# {page.title}",
         "",
         page.introduction,
-        *(["This was a quick run with tiny loads: the numbers mean little.", ""] if results.quick else []),
+        *(["This was a quick run with tiny loads: the numbers are not meaningful.", ""] if results.quick else []),
         *_table(BAR_HEADINGS, bar_cells(rows)),
         *[f"- {line}" for line in page.machine(results.machine)],
         "",
@@ -141,7 +141,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def charts_of(rows: Sequence[Row]) -> dict[str, str]:
-    """A chart for each metric of a family, by file name; metrics that only one case has share a chart by unit."""
+    """A chart for each unit of a family, by file name."""
     grouped: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row.metric.plotted and row.summaries:

@@ -1,4 +1,4 @@
-"""What a run measured, as it is kept in a file from which the report can be made again."""
+"""The measurements of a run, stored in a file from which the report can be generated again."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class Results:
     repeats: int
     quick: bool = False
     spark_rows: list[int] = field(default_factory=list)
-    """In the topics that Spark reads, where the scale is not to say it."""
+    """Numbers of rows in the topics that Spark reads, if they differ from the scale."""
     measurements: list[Measurement] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
 
@@ -33,7 +33,7 @@ class Results:
 
     @property
     def rows(self) -> list[Row]:
-        """One for each metric of each case. What failed or was never reached has a row without values."""
+        """One row for each metric of each case. Failed and missing cases have a row without values."""
         values: dict[tuple[str, str, str, str], list[float]] = {}
         for m in self.measurements:
             values.setdefault((m.family, m.case, m.metric, m.broker), []).append(m.value)

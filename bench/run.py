@@ -1,4 +1,4 @@
-"""Goes through the cases, alternating between the brokers, and keeps what was measured."""
+"""Run the cases, alternating between the brokers, and collect the measurements."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -23,17 +23,17 @@ class _Running:
     stack: contextlib.ExitStack
     prepared: set[str] = field(default_factory=set)
     warm: set[tuple[str, str]] = field(default_factory=set)
-    """What was measured, and the shapes of load that it has served."""
+    """Measured subjects and the load shapes that the broker has already served for them."""
 
 
 class Session:
-    """The warm brokers that cases share: started when first needed, all up until a case wants fresh ones."""
+    """The warm brokers that cases share. Each is started at first use and runs until a case needs fresh brokers."""
 
     def __init__(self, scale: Scale, announce: Announce) -> None:
         self._scale = scale
         self.announce = announce
         self._running: dict[tuple[str, int], _Running] = {}
-        """By name and number of nodes."""
+        """Running brokers by name and number of nodes."""
 
     def __enter__(self) -> Self:
         return self
@@ -45,7 +45,7 @@ class Session:
 
     @contextlib.contextmanager
     def broker_for(self, case: Case, name: str) -> Iterator[Broker]:
-        """One of its own, or the shared one, prepared for the case and with a load of its shape behind it."""
+        """A fresh broker, or the shared one, prepared for the case and warmed up with its shape of load."""
         if case.fresh:
             self.close()
             self.announce(f"{case}: {name}, starting")
@@ -69,14 +69,14 @@ class Session:
         return [running.broker for running in self._running.values()]
 
     def clean(self, case: Case, name: str) -> None:
-        """Undo what was prepared."""
+        """Undo the preparation."""
         running = self._running.get((SERVED_BY.get(name, name), case.nodes))
         if running is not None and str(case) in running.prepared:
             running.prepared.discard(str(case))
             case.clean(running.broker, self._scale)
 
     def discard(self, case: Case, name: str) -> None:
-        """After a failure, the next case gets a new one."""
+        """Stop the broker after a failure, so that the next case gets a new one."""
         running = self._running.pop((SERVED_BY.get(name, name), case.nodes), None)
         if running is not None:
             running.stack.close()
@@ -88,7 +88,7 @@ class Session:
             self._running.clear()
 
     def _shared(self, name: str, nodes: int) -> _Running:
-        """Clusters are not up beside others, which would have to share the memory and the cores with them."""
+        """A cluster never runs at the same time as other brokers, which would compete for memory and cores."""
         server = SERVED_BY.get(name, name)
         key = server, nodes
         if key not in self._running:
@@ -108,12 +108,12 @@ def _start(name: str, nodes: int, *, wait: bool = True) -> contextlib.AbstractCo
 
 
 def expected_seconds(cases: Sequence[Case], repeats: int) -> float:
-    """What `run` passes to `advance`, all together."""
+    """The sum of the seconds that `run` passes to `advance`."""
     return sum(case.pass_seconds * len(case.brokers) * repeats for case in cases)
 
 
 def run(results: Results, announce: Announce, advance: Advance) -> None:
-    """All cases. One that fails is reported and left out; the others go on."""
+    """Run all cases. A failed case is reported, and the run continues."""
     with Session(results.scale, announce) as session:
         for case in results.cases:
             _run_case(case, session, results, advance)
@@ -142,7 +142,7 @@ def _run_case(case: Case, session: Session, results: Results, advance: Advance) 
 
 
 def in_turn(names: Sequence[str], repeat: int) -> Sequence[str]:
-    """Who goes first changes with each repeat, so that a machine that slows down or speeds up favours nobody."""
+    """Reverse the order in every other repeat, so that a machine that slows down or speeds up favours no broker."""
     return names if repeat % 2 == 0 else names[::-1]
 
 

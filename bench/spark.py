@@ -1,4 +1,4 @@
-"""Spark under test: a process with a SparkSession of its own, which does what it is told, one job after the other."""
+"""Spark under test: a separate process with a SparkSession that runs one job after the other."""
 
 import contextlib
 import json
@@ -18,11 +18,11 @@ from bench.usage import tree_cpu_seconds_of
 _ROOT = Path(__file__).parent.parent
 _LOG_TAIL = 2000
 _STOP_TIMEOUT = 5.0
-"""After which a session that is busy is not waited for."""
+"""How long to wait for a busy session to end."""
 
 
 class SparkError(Exception):
-    """A job that failed, or a session that ended."""
+    """A job failed or the session ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class JobResult:
 
 
 class Spark:
-    """A SparkSession in a process of its own, on all cores. It ends when it is closed, and when this process ends."""
+    """A SparkSession in a separate process, on all cores. It ends when it is closed or when this process ends."""
 
     def __init__(self, jars: Path | None) -> None:
-        """With the jars of a connector, if there are any. Takes some seconds."""
+        """Start the session, with the jars of a connector if given. Takes some seconds."""
         self._directory = Path(tempfile.mkdtemp(prefix="ottla-bench-spark-"))
         self._log = self._directory / "spark.out"
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
@@ -81,11 +81,11 @@ class Spark:
         return JobResult(int(answer["rows"]), answer["seconds"])
 
     def cpu_seconds(self) -> float:
-        """Of the session, its Java and its Python workers."""
+        """CPU time of the session, its Java process and its Python workers."""
         return tree_cpu_seconds_of(self._process.pid)
 
     def close(self) -> None:
-        """End the session and whatever it started, which is in its process group."""
+        """End the session and all processes of its process group."""
         assert self._process.stdin is not None
         try:
             with contextlib.suppress(subprocess.TimeoutExpired, BrokenPipeError):
@@ -110,12 +110,12 @@ class Spark:
 
 
 def connector_jars() -> Path:
-    """`make spark-jars` puts them under build/; SPARK_JARS names another directory."""
+    """The directory of the jars: SPARK_JARS, or the one that `make spark-jars` fills under build/."""
     return Path(os.environ.get("SPARK_JARS") or _ROOT / "build" / "spark-jars")
 
 
 def missing() -> str | None:
-    """Why Spark's own connector cannot run here."""
+    """The reason why Spark's own connector cannot run here, if any."""
     if not any(connector_jars().glob("spark-sql-kafka-*.jar")):
         return "The jars of Spark's Kafka connector are missing; `make spark-jars` fetches them"
     return None

@@ -1,4 +1,4 @@
-"""The process behind `bench.spark`: jobs come as lines of JSON, and so do the answers."""
+"""The process of `bench.spark`: reads jobs as lines of JSON and writes the results in the same way."""
 
 import argparse
 import json
@@ -25,13 +25,13 @@ CONFIG = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
 }
-"""Nothing that makes a query faster or slower: Spark's defaults are what is measured."""
+"""No setting that affects the speed of a query: Spark is measured with its defaults."""
 
 _QUERY_TIMEOUT = 60.0
 
 
 Count = Callable[[], int]
-"""Asked when the time is over: how many rows were read."""
+"""Returns the number of rows. Called after the time measurement."""
 
 
 class Jobs:
@@ -47,7 +47,7 @@ class Jobs:
         return {"rows": count(), "seconds": seconds}
 
     def _noop(self, job: Job) -> Count:
-        """The sink does not say how many rows it got, so they are counted on the way, on both sides alike."""
+        """The sink `noop` reports no row count, so an observation counts the rows, for both sources alike."""
         from pyspark.sql import Observation
         from pyspark.sql.functions import count, lit
 
@@ -62,7 +62,7 @@ class Jobs:
         return partial(_rows_of, query)
 
     def _start(self, job: Job) -> Count:
-        """A query from topic to topic that runs until it is stopped. Back when it has looked for records once."""
+        """Start a query from topic to topic. Returns after its first progress report."""
         self._query = self._write(job, job.source, dict(job.sink_options), processingTime="0 seconds")
         deadline = time.monotonic() + _QUERY_TIMEOUT
         while not self._query.recentProgress and self._query.isActive and time.monotonic() < deadline:
@@ -80,7 +80,7 @@ class Jobs:
         return self._spark.read.format(job.source).options(**job.options).load()
 
     def _write(self, job: Job, sink: str, options: dict[str, str], **trigger: Any) -> "StreamingQuery":
-        """With a directory and a checkpoint that are new."""
+        """Start a query with a new directory and checkpoint."""
         frame = self._spark.readStream.format(job.source).options(**job.options).load()
         if job.kind == "start":
             frame = frame.select("key", "value")
@@ -105,7 +105,7 @@ def main() -> None:
     parser.add_argument("--jars", default="")
     arguments = parser.parse_args()
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # What Spark and its Java print is no answer.
+    os.dup2(2, 1)  # Redirect the output of Spark and Java, so that it does not mix with the results.
     jobs = Jobs(_session(arguments.directory, arguments.jars), arguments.directory)
     print("{}", file=answers)
     for line in sys.stdin:

@@ -1,8 +1,8 @@
-"""`python -m bench.stages`: where the microseconds of one Produce and one Fetch go, from the innermost call outwards.
+"""`python -m bench.stages`: the cost of the stages of one Produce and one Fetch, from the innermost call outwards.
 
-Each line is a call that holds the ones above it, timed alone in this process: over and over, and with other memory
-touched in between, as it is when clients use the processor's caches too. The last ones are a broker under load, as the
-kernel's books have it. `docs/performance.md` says what to make of them.
+Each line is a call that contains the calls of the lines above. It is timed alone in this process, once in a tight loop
+and once with cold caches, as when clients use the processor's caches too. The last lines are the CPU time of a broker
+under load, from the kernel's accounting. `docs/performance.md` explains the numbers.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from ottla.records.validate import validate_batch
 from ottla.replication.intake import prepare
 from ottla.server.broker import BrokerServer
 from ottla.server.buffers import Buffers
-from ottla.server.connection import ClientConnection
+from ottla.server.connection import Busy, ClientConnection
 from ottla.server.dispatch import Dispatcher
 from ottla.server.event_loop import new_event_loop
 from ottla.server.roles import Roles
@@ -46,10 +46,10 @@ _CALLS = 5_000
 _ROUNDS = 7
 _COLD_CALLS = 300
 _OTHER_MEMORY = bytearray(8 << 20)
-"""More than a core's own caches hold."""
+"""Larger than a core's own caches."""
 _CACHE_LINE = 64
 _OFFSETS = 8
-"""Fetched in turn under load."""
+"""Number of offsets that are fetched in turn under load."""
 _TOPIC = wire.RAW_TOPIC
 _PEER = Address("127.0.0.1", 1)
 
@@ -71,7 +71,7 @@ class _ObservedServer(BrokerServer):
 
 
 class _NoSocket:
-    """A connection that takes every reply at once and does nothing with it."""
+    """A connection that accepts every reply at once and discards it."""
 
     local = peer = _PEER
     unsent = 0
@@ -90,7 +90,7 @@ class _NoSocket:
 
 
 def _row(what: str, call: Callable[[], object]) -> Row:
-    """The median over a few rounds, without the loop around the calls; and the median of single, cold calls."""
+    """The median over several rounds, without the cost of the loop, and the median of single calls with cold caches."""
     warm = statistics.median(_round(call) - _round(_nothing) for _ in range(_ROUNDS))
     cold = statistics.median(_cold(call) for _ in range(_COLD_CALLS))
     return Row(what, warm, cold - statistics.median(_cold(_nothing) for _ in range(_COLD_CALLS)))
@@ -115,17 +115,19 @@ def _nothing() -> None:
 
 
 class _Requests:
-    """One request in a buffer, as a client would send it again and again."""
+    """One request in a buffer, like a request that a client sends repeatedly."""
 
     def __init__(self, broker: Broker, frame: bytes) -> None:
         self._sent = frame
         watchdog = Watchdog()
         self.frame = memoryview(bytearray(frame[4:]))
         self._dispatcher = Dispatcher(broker, Session("PLAINTEXT", _PEER, _PEER), watchdog)
-        self._connection = ClientConnection(broker, _NoSocket(), "PLAINTEXT", Buffers(), watchdog, lambda _: None)
+        self._connection = ClientConnection(
+            broker, _NoSocket(), "PLAINTEXT", Buffers(), Busy(), watchdog, lambda _: None
+        )
 
     def refresh(self) -> memoryview:
-        """What the broker writes into a batch is overwritten with what the client sent."""
+        """Restore the batch as the client sent it, because the broker writes into the buffer."""
         self.frame[:] = self._sent[4:]
         return self.frame
 
@@ -165,7 +167,7 @@ def _produce_stages(broker: Broker) -> list[Row]:
 
 
 def _fetch_stages(broker: Broker) -> list[Row]:
-    """Of two offsets in turn: the broker remembers what was asked for last."""
+    """Fetch two offsets in turn, because the broker remembers the last read position."""
     frames = [wire.fetch_frame(_TOPIC, 0, offset, max_bytes=wire.SMALL_BATCH, max_wait_ms=0) for offset in (0, 1)]
     each = [_Requests(broker, frame) for frame in frames]
     partition, offset, turn = broker.replicas.leader_of(_TOPIC, 0), itertools.cycle((0, 1)), itertools.cycle(each)

@@ -1,4 +1,4 @@
-"""What a process has used so far, by the kernel's own books."""
+"""Resource usage of a process, from the kernel's accounting."""
 
 import os
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _KIB = 1024
 @dataclass(frozen=True, slots=True)
 class Usage:
     cpu_seconds: float
-    """User and system time of all threads, also of those that have ended."""
+    """User and system time of all threads, including ended ones."""
     rss_bytes: int
     peak_rss_bytes: int
     open_files: int
@@ -33,14 +33,14 @@ def cpu_seconds_of(pid: int) -> float:
 
 
 def tree_cpu_seconds_of(pid: int) -> float:
-    """Of a process and all that descend from it, also of those that have ended and were waited for."""
+    """CPU time of a process and its descendants, including ended ones that were waited for."""
     parents: dict[int, list[int]] = {}
     stats: dict[int, str] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
             try:
                 stat = (entry / "stat").read_text()
-            except OSError:  # It has just ended.
+            except OSError:  # The process has just ended.
                 continue
             stats[int(entry.name)] = stat
             parents.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(entry.name))
@@ -74,7 +74,7 @@ def parse_children_seconds(stat: str, ticks: int) -> float:
 
 
 def parse_status(text: str) -> dict[str, int]:
-    """The lines that are a size in kB."""
+    """Parse the lines with a size in kB."""
     sizes = {}
     for line in text.splitlines():
         name, _, value = line.partition(":")

@@ -1,4 +1,4 @@
-"""One blocking connection for what has to happen around a load: topics, readiness, the first message."""
+"""A blocking connection for the tasks around a load: topics, readiness, the first message."""
 
 import socket
 import struct
@@ -34,12 +34,12 @@ R = TypeVar("R", bound=Response)
 
 PRODUCE_VERSION = 10
 FETCH_VERSION = 12
-"""The newest versions that name topics: librdkafka's Produce, and one that every broker in the benchmark serves."""
+"""The newest versions with topic names: librdkafka's Produce, and a Fetch that every broker in the benchmark serves."""
 
 RAW_TOPIC = "raw"
 SMALL_BATCH = 170
 LARGE_BATCH = 1_000_000
-"""Under message.max.bytes, which is 1,048,588 by default."""
+"""Below message.max.bytes, which is 1,048,588 by default."""
 
 _CLIENT_ID = "bench"
 _TIMEOUT = 120.0
@@ -71,7 +71,7 @@ class Client:
         return message
 
     def hello(self) -> int:
-        """What every client asks first; returns the error code."""
+        """Send ApiVersions. Returns the error code."""
         return self.call(ApiVersionsRequest(), 0, ApiVersionsResponse).error_code
 
     def _receive(self, count: int) -> bytes:
@@ -79,7 +79,7 @@ class Client:
         while len(data) < count:
             chunk = self.socket.recv(count - len(data))
             if not chunk:
-                raise ConnectionError("the broker hung up")
+                raise ConnectionError("the broker closed the connection")
             data += chunk
         return bytes(data)
 
@@ -90,7 +90,7 @@ def address(bootstrap: str) -> tuple[str, int]:
 
 
 def encode_request(request: Request, version: int) -> bytes:
-    """Always correlation id 1: a reply is known by its place in the order."""
+    """The correlation id is always 1: replies are matched by order."""
     body = request_header(request.api_key, version, 1, _CLIENT_ID) + codec.encode(request, version)
     return struct.pack(">i", len(body)) + body
 
@@ -147,9 +147,9 @@ def delete_topic(bootstrap: str, name: str) -> None:
 
 
 def batch_of(size: int) -> bytes:
-    """A batch of exactly `size` bytes with one record; the value takes what the framing leaves.
+    """A batch of exactly `size` bytes with one record. The size of the value fills the rest.
 
-    It is stamped with the present: what looks older than log.retention.hours is deleted while it is measured.
+    The timestamp is the current time: the broker would delete records older than log.retention.hours during the run.
     """
     now = int(time.time() * 1000)
     empty = len(build_batch([NewRecord(None, b"", timestamp=now)]))
@@ -178,19 +178,19 @@ def fetch_frame(topic: str, partition: int, offset: int, *, max_bytes: int, max_
 
 
 def error_position(topic: str, api_is_fetch: bool) -> int:
-    """Where a reply for one partition holds the partition's error code, counted from its correlation id."""
+    """Position of the partition's error code in a reply for one partition, relative to the correlation id."""
     to_topics = 4 + 1 + (10 if api_is_fetch else 0)
     return to_topics + 1 + 1 + len(topic.encode()) + 1 + 4
 
 
 def reply_of(message: Response, version: int) -> bytes:
-    """A reply as a broker would send it, for the one that does nothing else."""
+    """Encode a reply for the null broker."""
     body = response_header(message.api_key, version, 1) + codec.encode(message, version)
     return struct.pack(">i", len(body)) + body
 
 
 def null_topic(partitions: int) -> str:
-    """The null broker has no topics: it believes what the name says."""
+    """The null broker has no topics: the name contains the number of partitions."""
     return RAW_TOPIC if partitions == 1 else f"{RAW_TOPIC}-{partitions}"
 
 
@@ -199,6 +199,6 @@ def partitions_of_null_topic(name: str) -> int:
 
 
 def produce(client: Client, topic: str, partition: int, records: bytes, acks: int = 1) -> int:
-    """Append one batch; returns the error code."""
+    """Append one batch. Returns the error code."""
     reply = client.call(produce_request(topic, partition, records, acks), PRODUCE_VERSION, ProduceResponse)
     return reply.responses[0].partition_responses[0].error_code

@@ -1,7 +1,7 @@
-"""At least once: process, then commit. What a crash catches in between is done again; nothing is ever lost.
+"""At least once: process, then commit. Records processed but not committed before a crash are processed again.
 
-python examples/at_least_once.py                                      with a broker of its own
-python examples/at_least_once.py --bootstrap-server 127.0.0.1:9092    with yours
+python examples/at_least_once.py                                      with its own broker
+python examples/at_least_once.py --bootstrap-server 127.0.0.1:9092    with a running broker
 """
 
 from confluent_kafka import Consumer, Producer
@@ -23,7 +23,7 @@ def work(playground: Playground, crash_after: str | None) -> None:
     for orders in batches(consumer):
         for order in orders:
             producer.produce(playground.invoices, f"invoice for order {number(order)}")
-        producer.flush()  # Until all are acknowledged: offsets may only be committed for what is safely done.
+        producer.flush()  # Wait for all acknowledgements: only then may the offsets be committed.
         if crash_after == INVOICES and FATAL_ORDER in map(number, orders):
             die()
         consumer.commit(message=orders[-1], asynchronous=False)

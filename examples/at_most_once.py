@@ -1,7 +1,7 @@
-"""At most once: commit, then process. What a crash catches in between is lost; nothing is ever done twice.
+"""At most once: commit, then process. Records committed but not processed before a crash are lost.
 
-python examples/at_most_once.py                                      with a broker of its own
-python examples/at_most_once.py --bootstrap-server 127.0.0.1:9092    with yours
+python examples/at_most_once.py                                      with its own broker
+python examples/at_most_once.py --bootstrap-server 127.0.0.1:9092    with a running broker
 """
 
 from confluent_kafka import Consumer, Producer

@@ -1,7 +1,7 @@
-"""Exactly once: the output and the offsets of its input in one transaction. A crash keeps both or undoes both.
+"""Exactly once: one transaction contains the output and the offsets of its input. A crash keeps both or neither.
 
-python examples/exactly_once.py                                      with a broker of its own
-python examples/exactly_once.py --bootstrap-server 127.0.0.1:9092    with yours
+python examples/exactly_once.py                                      with its own broker
+python examples/exactly_once.py --bootstrap-server 127.0.0.1:9092    with a running broker
 """
 
 from confluent_kafka import Consumer, Producer
@@ -24,9 +24,9 @@ COMMIT = "it committed the transaction"
 
 
 def work(playground: Playground, crash_after: str | None) -> None:
-    # The process that takes this one's place must have the same transactional id, and no other may have it.
+    # The successor of this process must have the same transactional id, and no other process may have it.
     producer = Producer({**playground.client, "transactional.id": f"{playground.group}-worker-1"})
-    # Fences whoever still uses the id, and aborts the transaction that a crash left open.
+    # Fence other producers with this id, and abort the transaction that a crash left open.
     producer.init_transactions()
     settings = {
         "group.id": playground.group,
@@ -43,7 +43,7 @@ def work(playground: Playground, crash_after: str | None) -> None:
         for order in orders:
             producer.produce(playground.invoices, f"invoice for order {number(order)}")
         if crash == INVOICES:
-            producer.flush()  # The crash shall find the invoices in the log. Otherwise the commit flushes.
+            producer.flush()  # Write the invoices to the log before the crash. Otherwise the commit flushes them.
             die()
         offsets = consumer.position(consumer.assignment())
         producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())

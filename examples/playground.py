@@ -1,4 +1,4 @@
-"""What the examples share: a broker, topics, a worker that can be killed, and what a reader sees afterwards."""
+"""Shared code of the examples: a broker, topics, a worker that can be killed, and a reader."""
 
 import argparse
 import contextlib
@@ -19,15 +19,15 @@ import ottla
 ORDERS = range(1, 13)
 BATCH = 4
 FATAL_ORDER = 6
-"""A worker that is to crash does so with this order in its hands, in its second batch."""
+"""A worker crashes in the batch with this order, its second batch."""
 
 FROM_START_TO_END = {"auto.offset.reset": "earliest", "enable.partition.eof": True, "fetch.wait.max.ms": 50}
-"""Settings of a consumer that begins with the oldest record and is told, soon, when there are no more."""
+"""Settings of a consumer that starts at the oldest record and reports the end of the partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Playground:
-    """A topic of orders, a topic for the invoices that workers write for them, and a name for the workers' group."""
+    """A topic of orders, a topic for the invoices that workers write, and the name of the workers' group."""
 
     bootstrap_servers: str
     orders: str
@@ -39,24 +39,24 @@ class Playground:
         return client(self.bootstrap_servers)
 
     def run_worker(self, work: Callable[["Playground", str | None], None], crash_after: str | None = None) -> None:
-        """Run a worker in a process of its own, until it has seen all orders or kills itself."""
+        """Run a worker in a separate process until it has processed all orders or kills itself."""
         process = multiprocessing.get_context("spawn").Process(target=work, args=(self, crash_after))
         process.start()
         process.join()
         if process.exitcode != (0 if crash_after is None else -signal.SIGKILL):
-            raise SystemExit(f"the worker ended with {process.exitcode}, which is not part of the play")
+            raise SystemExit(f"the worker ended with {process.exitcode}, which was not expected")
         print("worker   ", "done" if crash_after is None else f"killed after {crash_after}")
 
 
 @contextlib.contextmanager
 def open_playground(description: str) -> Iterator[Playground]:
-    """Twelve orders, on the broker named on the command line or on one that lives as long as the program."""
+    """Create twelve orders on the given broker, or on an embedded broker that runs as long as the program."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--bootstrap-server", metavar="HOST:PORT", help="use this broker instead of starting one")
     address: str | None = parser.parse_args().bootstrap_server
     with contextlib.ExitStack() as stack:
         if address is None:
-            settings = {"group.initial.rebalance.delay.ms": "0"}  # Nobody else will join: do not wait for them.
+            settings = {"group.initial.rebalance.delay.ms": "0"}  # Do not wait for more members.
             address = stack.enter_context(ottla.embedded(settings)).bootstrap_servers
         run = uuid.uuid4().hex[:8]
         playground = Playground(address, f"orders-{run}", f"invoices-{run}", f"billing-{run}")
@@ -67,7 +67,7 @@ def open_playground(description: str) -> Iterator[Playground]:
 
 
 def client(bootstrap_servers: str) -> dict[str, Any]:
-    """Settings of every client: where the broker is, and no log of the retries, which are part of the play."""
+    """Settings of every client: the broker's address, and no log lines for retries, which are expected here."""
     return {"bootstrap.servers": bootstrap_servers, "log_level": 3}
 
 
@@ -86,7 +86,7 @@ def write(bootstrap_servers: str, topic: str, values: Sequence[str]) -> None:
 
 
 def read(bootstrap_servers: str, topic: str, isolation_level: str = "read_committed") -> list[int]:
-    """The numbers in a topic, as a reader with this isolation level sees them when no transaction is open any more."""
+    """The numbers in a topic that a reader with this isolation level sees after all transactions have ended."""
     settings = {"group.id": "reader", "enable.auto.commit": False, "isolation.level": isolation_level}
     consumer = Consumer({**client(bootstrap_servers), **FROM_START_TO_END, **settings})
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -97,13 +97,13 @@ def read(bootstrap_servers: str, topic: str, isolation_level: str = "read_commit
 
 
 def high_watermark(bootstrap_servers: str, topic: str) -> int:
-    """The offset behind all records of a topic, with those of open transactions and their markers."""
+    """The offset after all records and markers of a topic, open transactions included."""
     consumer = Consumer({**client(bootstrap_servers), "group.id": "reader", "isolation.level": "read_uncommitted"})
     while True:
         try:
             _, high = consumer.get_watermark_offsets(TopicPartition(topic, 0))
         except KafkaException as error:
-            # Apache Kafka says that a topic is there a moment before its leader knows.
+            # In Apache Kafka, metadata can show a topic shortly before its leader is ready.
             if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
                 raise
         else:
@@ -112,7 +112,7 @@ def high_watermark(bootstrap_servers: str, topic: str) -> int:
 
 
 def batches(consumer: Any, end: int = 0) -> Iterator[list[Any]]:
-    """A consumer's messages, a few at a time, until none are left before `end`; a real worker would never stop."""
+    """A consumer's messages in small batches, until `end`. A real worker would never stop."""
     batch = []
     while True:
         message = consumer.poll(1.0)
@@ -131,12 +131,12 @@ def batches(consumer: Any, end: int = 0) -> Iterator[list[Any]]:
 
 
 def number(message: Any) -> int:
-    """The values of all messages here are texts that end in a number."""
+    """The number at the end of a message's value."""
     return int(message.value().split()[-1])
 
 
 def die() -> NoReturn:
-    """The hardest crash there is: nothing is flushed, committed, closed or said to the broker."""
+    """Crash without flushing, committing, closing or notifying the broker."""
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("no process survives SIGKILL")
 

@@ -1,9 +1,9 @@
-"""What a producer is told, and what the log has, when the broker is killed (kill -9) at the worst moment.
+"""The delivery reports and the log when the broker is killed (kill -9) at a critical moment.
 
-python examples/producer_acks.py    always with a broker of its own: it is going to be killed
+python examples/producer_acks.py    always starts its own broker, because it kills the broker
 
-There are two worst moments: when records are on their way to the broker, and when its answer is on the way back.
-A network that loses bytes when it is told to makes both of them happen every time.
+There are two critical moments: when records are on their way to the broker, and when its answer is on the way back.
+A proxy that drops bytes on demand reproduces both of them every time.
 """
 
 import contextlib
@@ -32,14 +32,14 @@ COLUMNS = "{:<22}{:<13}{:<12}{:<19}{:<7}{}"
 
 
 class Crash(enum.Enum):
-    """What the network loses, and with it the broker that is killed."""
+    """What is lost when the broker is killed."""
 
     REQUESTS = "killed with records 4 5 6 on their way to it"
     ANSWERS = "killed after it wrote records 4 5 6, with its answers on the way back"
 
 
 class Sender:
-    """A producer for a topic of its own, which remembers what it was told before and after the crash."""
+    """A producer with its own topic. It keeps its delivery reports from before and after the crash."""
 
     def __init__(self, bootstrap_servers: str, topic: str, settings: dict[str, Any]) -> None:
         self.topic = topic
@@ -58,7 +58,7 @@ class Sender:
 
 
 class Connection:
-    """Carries bytes between a client and the broker, except those that are to be lost."""
+    """Forwards bytes between a client and the broker, and drops them when told to."""
 
     def __init__(self, client: socket.socket, broker: socket.socket) -> None:
         self.loses: Crash | None = None
@@ -77,10 +77,10 @@ class Connection:
 
 
 class Network:
-    """The address that clients know, whichever broker process is behind it."""
+    """A proxy with a constant address in front of the changing broker processes."""
 
     def __init__(self) -> None:
-        self.broker = ("127.0.0.1", 0)  # Until there is one, connections fail.
+        self.broker = ("127.0.0.1", 0)  # Connections fail until a broker is running.
         self._connections: list[Connection] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
@@ -95,13 +95,13 @@ class Network:
                 client.close()
 
     def lose(self, what: Crash) -> None:
-        """From now on, on the connections there are. Those that are opened later are whole."""
+        """Drop bytes on all existing connections from now on. Later connections are not affected."""
         for connection in self._connections:
             connection.loses = what
 
 
 class Broker:
-    """`ottla serve` in a process of its own, behind the network."""
+    """`ottla serve` in a separate process, behind the proxy."""
 
     def __init__(self, network: Network, data_dir: str) -> None:
         self._network = network
@@ -126,7 +126,9 @@ class Broker:
 def play(crash: Crash, network: Network, broker: Broker) -> None:
     topics = [f"{crash.name.lower()}-{position}" for position in range(len(SETTINGS))]
     create_topics(network.address, topics)
-    wait_until_written(network.address, topics, 0)  # What acks=0 sends before a leader is ready is lost, too.
+    wait_until_written(
+        network.address, topics, 0
+    )  # Records sent with acks=0 before the leader is ready would be lost too.
     senders = [Sender(network.address, *pair) for pair in zip(topics, SETTINGS.values(), strict=True)]
     for sender in senders:
         sender.send(BEFORE)
@@ -137,7 +139,7 @@ def play(crash: Crash, network: Network, broker: Broker) -> None:
     for sender in senders:
         sender.send(DURING)
     for name, sender in zip(SETTINGS, senders, strict=True):
-        # Without acks a record counts as delivered once it has left. The others wait for answers, and wait in vain.
+        # With acks=0 a record counts as delivered once it is sent. The other producers wait for answers in vain.
         sender.producer.flush(10 if name == "acks=0" else 0.1)
     if crash is Crash.ANSWERS:
         wait_until_written(network.address, topics, len(BEFORE + DURING))
@@ -156,12 +158,12 @@ def play(crash: Crash, network: Network, broker: Broker) -> None:
 
 
 def wait_until_written(bootstrap_servers: str, topics: Sequence[str], records: int) -> None:
-    """With acks=0 nobody says so, and with a network that loses answers neither: look into the log."""
+    """Check the log: with acks=0, and while the proxy drops answers, producers cannot know it."""
     deadline = time.monotonic() + 10
     for topic in topics:
         while high_watermark(bootstrap_servers, topic) < records:
             if time.monotonic() > deadline:
-                raise SystemExit(f"{topic} has not got {records} records")
+                raise SystemExit(f"{topic} does not have {records} records")
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""A whole cluster in one thread: the brokers' own code on virtual time and a seeded network, disk and store."""
+"""A simulated cluster in one thread: the brokers' real code on virtual time, with a seeded network, disk and store."""

@@ -1,4 +1,4 @@
-"""`python -m sim`: run seeds; say which ones broke a promise, and how to run them again."""
+"""Run simulation seeds, and print the violated guarantees and how to run each failed seed again."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ _SHOWN = 10
 
 
 def kept_seeds() -> list[int]:
-    """Seeds that found a bug once."""
+    """Seeds that found a bug in the past."""
     lines = (line.partition("#")[0].strip() for line in _KEPT.read_text().splitlines())
     return [int(line) for line in lines if line]
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m sim", description=__doc__)
-    parser.add_argument("--seed", type=int, help="run this one, and show what happens in it")
-    parser.add_argument("--seeds", type=int, default=100, help="how many to run (default: %(default)s)")
-    parser.add_argument("--first", type=int, help="the first of them (default: a random one)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)")
+    parser.add_argument("--seed", type=int, help="run only this seed and print its events")
+    parser.add_argument("--seeds", type=int, default=100, help="number of seeds to run (default: %(default)s)")
+    parser.add_argument("--first", type=int, help="first seed (default: random)")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="number of processes (default: one per core)"
+    )
     options = parser.parse_args(arguments)
     if options.seed is not None:
         return _show(options.seed)
     first = random.SystemRandom().randrange(1 << 31) if options.first is None else options.first
     seeds = [*kept_seeds(), *range(first, first + options.seeds)]
-    print(f"{len(seeds)} seeds: those kept, then from {first} on", flush=True)
+    print(f"{len(seeds)} seeds: the kept ones, then from {first} on", flush=True)
     return _run_all(seeds, options.jobs)
 
 
@@ -49,7 +51,7 @@ def _run_all(seeds: list[int], jobs: int) -> int:
     with multiprocessing.Pool(jobs) as pool:
         failed = _report(pool.imap_unordered(run_seed, seeds))
     took = time.monotonic() - began
-    print(f"{len(seeds)} seeds in {took:.0f} s ({60 * len(seeds) / took:.0f} a minute), {failed} broke a promise")
+    print(f"{len(seeds)} seeds in {took:.0f} s ({60 * len(seeds) / took:.0f} a minute), {failed} with violations")
     return bool(failed)
 
 
@@ -68,9 +70,9 @@ def _print(result: Result) -> None:
     if len(result.violations) > _SHOWN:
         print(f"seed {result.seed}: ... and {len(result.violations) - _SHOWN} more")
     if result.violations:
-        print(f"seed {result.seed}: to see it again: make sim SEED={result.seed}", flush=True)
+        print(f"seed {result.seed}: to run it again: make sim SEED={result.seed}", flush=True)
     else:
-        print(f"seed {result.seed}: {result.acknowledged} records acknowledged, no promise broken; {result.digest}")
+        print(f"seed {result.seed}: {result.acknowledged} records acknowledged, no violation; {result.digest}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The promises, each as a function from what was told and what is stored to a list of sentences about broken ones."""
+"""The guarantees. Each check compares the clients' history with the stored data and returns a list of violations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LeaderEpochs:
-    """Watches the store: an epoch has one leader, and epochs never go back."""
+    """Watches the store: each epoch has one leader, and epochs never decrease."""
 
     def __init__(self, cluster: Cluster, history: History) -> None:
         self._cluster = cluster
@@ -43,9 +43,9 @@ class LeaderEpochs:
 
 
 def check_replicated(cluster: Cluster, partition: TopicPartition, offset: int, since: float) -> Iterator[str]:
-    """At the moment of its acknowledgement, a record is in as many logs as `min.insync.replicas` wants.
+    """When a record is acknowledged, at least `min.insync.replicas` logs contain it.
 
-    Machines that are down, or were started after the request was sent, may have had it.
+    A machine that is down, or was started after the request was sent, may have had the record.
     """
     lacking = []
     for machine in cluster.machines:
@@ -57,7 +57,7 @@ def check_replicated(cluster: Cluster, partition: TopicPartition, offset: int, s
 
 
 def check_logs(cluster: Cluster, history: History) -> Iterator[str]:
-    """After all is well again: every replica has the same bytes, and they are what clients were told."""
+    """After recovery: all replicas have the same bytes, and the bytes match the clients' history."""
     longest = {}
     for partition in partition_states(cluster.ensemble.tree):
         contents = {}
@@ -82,7 +82,7 @@ def _check_copies(logs: Mapping[TopicPartition, bytes], history: History) -> Ite
             committed[partition], undecided = committed_records(data)
             yield from check_reader(history.seen.get(partition, {}), committed[partition], partition)
             if undecided:
-                yield f"{partition}: transactions that nobody has ended, by producer and offsets: {undecided}"
+                yield f"{partition}: open transactions, by producer and offsets: {undecided}"
     ends = {partition: len(stored_records(data)) for partition, data in logs.items() if partition.topic == TOPIC}
     yield from check_transactions(history.transactions, committed)
     yield from check_copies(committed, ends)
@@ -92,10 +92,10 @@ def check_partition(partition: TopicPartition, stored: list[Stored], history: Hi
     by_offset = {record.offset: record.value for record in stored}
     for offset, value in history.acknowledged.get(partition, {}).items():
         if by_offset.get(offset) != value:
-            yield f"{partition}: {value!r} was acknowledged at {offset}, where now is {by_offset.get(offset)!r}"
+            yield f"{partition}: {value!r} was acknowledged at {offset}, but the log has {by_offset.get(offset)!r}"
     for offset, value in history.seen.get(partition, {}).items():
         if by_offset.get(offset) != value:
-            yield f"{partition}: a consumer saw {value!r} at {offset}, where now is {by_offset.get(offset)!r}"
+            yield f"{partition}: a consumer saw {value!r} at {offset}, but the log has {by_offset.get(offset)!r}"
     for before, after in itertools.pairwise(stored):
         if after.leader_epoch < before.leader_epoch:
             yield f"{partition}: epoch {after.leader_epoch} at {after.offset} follows {before.leader_epoch}"
@@ -103,21 +103,19 @@ def check_partition(partition: TopicPartition, stored: list[Stored], history: Hi
 
 
 def _check_order(partition: TopicPartition, stored: list[Stored], history: History) -> Iterator[str]:
-    """Each producer's records are there once, in the order in which they were sent."""
+    """The log has each producer's records once and in the order of sending."""
     last: dict[bytes, int] = {}
     for record in stored:
         producer, _, number = record.value.rpartition(b"/")
         if record.value not in history.sent:
-            yield f"{partition}: nobody sent {record.value!r} at {record.offset}"
+            yield f"{partition}: {record.value!r} at {record.offset} was never sent"
             continue
         expected = last.get(producer, -1) + 1
         if int(number) != expected:
-            yield f"{partition}: {record.value!r} at {record.offset}, where number {expected} should come"
+            yield f"{partition}: {record.value!r} at {record.offset}, expected number {expected}"
         last[producer] = int(number)
 
 
 def check_commits(history: History, found: int | None) -> Iterator[str]:
     if found is None or not history.committed <= found <= history.committing:
-        yield (
-            f"the group finds offset {found}; {history.committed} was committed, {history.committing} was tried last"
-        )
+        yield (f"the group has offset {found}; last commit: {history.committed}, last attempt: {history.committing}")

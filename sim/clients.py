@@ -1,4 +1,4 @@
-"""The virtual clients: they speak the wire protocol through the simulated network, and retry as real ones do."""
+"""The simulated clients. They use the wire protocol over the simulated network, and retry as real clients do."""
 
 from __future__ import annotations
 
@@ -49,11 +49,12 @@ _BACKOFF = 0.1
 
 _TOO_FEW = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 PASSING = RETRIABLE | {*_TOO_FEW, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
-"""A leader that does not know yet that it is none any more may miss what its successor has acknowledged."""
+"""Errors after which clients retry. A leader that does not know yet that it was replaced may lack records of its
+successor, and so return OUT_OF_ORDER_SEQUENCE_NUMBER."""
 
 
 class SimClient(ABC):
-    """A process that asks the cluster for something, again and again, until it is told to stop."""
+    """A process that sends requests to the cluster until it is told to stop."""
 
     def __init__(self, cluster: Cluster, history: History, name: str) -> None:
         self.name = name
@@ -86,7 +87,7 @@ class SimClient(ABC):
 
     @abstractmethod
     async def work(self) -> None:
-        """What the client is there for."""
+        """The main task of the client."""
 
     async def back_off(self) -> None:
         self.client.forget_leaders([TOPIC])
@@ -116,7 +117,7 @@ class Admin(SimClient):
 
 
 class Producer(SimClient):
-    """Idempotent, acks=all. A batch is sent until it is acknowledged; each partition has a line of its own."""
+    """Idempotent, acks=all. Sends each batch until it is acknowledged, with one sequence of batches per partition."""
 
     async def work(self) -> None:
         producer_id = await self._producer_id()
@@ -159,7 +160,7 @@ class Producer(SimClient):
                 await self.back_off()
             except KafkaError as error:
                 if error.code not in PASSING:
-                    self.history.violations.append(f"{partition}: {values[0]!r} was refused with {error.code.name}")
+                    self.history.violations.append(f"{partition}: {values[0]!r} was rejected with {error.code.name}")
                     return
                 await self.back_off()
             else:
@@ -183,7 +184,7 @@ class Producer(SimClient):
 
 
 class Consumer(SimClient):
-    """Reads every partition from its beginning, as far as it is shown."""
+    """Reads every partition from its beginning up to the high watermark."""
 
     async def work(self) -> None:
         indexes = range(self.cluster.plan.partitions)
@@ -207,7 +208,7 @@ class Consumer(SimClient):
 
 
 class Committer(SimClient):
-    """Commits offsets of a group that has no members, each higher than the one before, and reads them back."""
+    """Commits ascending offsets for a group without members, and reads them back."""
 
     async def work(self) -> None:
         while not self.stopping:
@@ -225,7 +226,7 @@ class Committer(SimClient):
                 await self.back_off()
             except KafkaError as error:
                 if error.code not in PASSING:
-                    self.history.violations.append(f"a commit was refused with {error.code.name}")
+                    self.history.violations.append(f"a commit was rejected with {error.code.name}")
                     return
                 await self.back_off()
 
@@ -253,7 +254,7 @@ class Committer(SimClient):
 
 
 class Auditor(Committer):
-    """After the end: what does the group find?"""
+    """Reads the committed offset after the run."""
 
     found: int | None = None
 

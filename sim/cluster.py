@@ -1,4 +1,4 @@
-"""The machines of a simulated cluster: brokers that can be started, killed, frozen and stopped, and clients."""
+"""The machines of a simulated cluster. A broker can be started, killed, paused and stopped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BROKERS = (1, 2, 3)
 
 
 class ObservedServer(BrokerServer):
-    """Lets checkers look at the broker it runs."""
+    """Gives the checks access to the broker."""
 
     broker: Broker | None = None
 
@@ -38,7 +38,7 @@ class ObservedServer(BrokerServer):
 
 
 class Machine:
-    """One broker's host: its disk and its clock outlive the process."""
+    """The host of one broker. Its disk and clock survive the process."""
 
     def __init__(self, cluster: Cluster, broker_id: int) -> None:
         self.broker_id = broker_id
@@ -109,7 +109,7 @@ class Machine:
             self.is_ready = True
 
     def crash(self, *, power_fails: bool) -> None:
-        """The process is gone in the middle of things; without power, so is what was not synced."""
+        """Kill the process at any point. If the power fails, unsynced data is lost too."""
         if not self.is_running or self.loop is None:
             return
         self._cluster.note(self.name, "loses power" if power_fails else "is killed")
@@ -121,7 +121,7 @@ class Machine:
             self._boots += 1
 
     def lose_disk(self) -> None:
-        """The machine comes back with an empty one."""
+        """Crash and replace the disk by an empty one."""
         self.crash(power_fails=True)
         self._cluster.note(self.name, "loses its disk")
         self.disk = SimDisk()
@@ -134,7 +134,7 @@ class Machine:
             self._cluster.network.process_died(loop)
 
     def stop(self) -> None:
-        """As an operator does."""
+        """Stop the broker cleanly, as an operator does."""
         loop, server = self.loop, self.server
         if not self.is_ready or loop is None or server is None or loop.held is not None:
             return
@@ -146,7 +146,7 @@ class Machine:
         try:
             await server.stop()
         except ShutdownError as error:
-            self._cluster.note(self.name, "does not stop well:", error)
+            self._cluster.note(self.name, "failed to stop cleanly:", error)
         self._cluster.note(self.name, "has stopped")
         self._exit(loop)
         if self._start_again:
@@ -159,12 +159,12 @@ class Machine:
 
     def freeze(self) -> None:
         if self.loop is not None and self.is_running:
-            self._cluster.note(self.name, "stands still")
+            self._cluster.note(self.name, "is paused")
             self.loop.hold()
 
     def thaw(self) -> None:
         if self.loop is not None and self.loop.held is not None:
-            self._cluster.note(self.name, "goes on")
+            self._cluster.note(self.name, "resumes")
             self.loop.release()
 
 

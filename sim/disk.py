@@ -1,4 +1,4 @@
-"""A machine's disk: it forgets what was not synced when the power goes, it fills up, it gets slow."""
+"""A machine's disk: it loses unsynced data when the power fails, and it can be full or slow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class ProcessGone(BaseException):
-    """Raised in what is left of a process that touches the disk after its end: not an error that it could handle."""
+    """Raised when code of a dead process uses the disk. Not an Exception, so that the code cannot handle it."""
 
 
 class SimFile(FaultFile):
@@ -42,7 +42,7 @@ class SimFile(FaultFile):
 
 
 class SimDisk(FaultDisk):
-    """The disk as one process sees it. The next process on the machine gets another one with the same content."""
+    """The disk of one process. The next process on the machine gets a new SimDisk with the same content."""
 
     def __init__(self, content: Directory | None = None) -> None:
         super().__init__()
@@ -50,13 +50,13 @@ class SimDisk(FaultDisk):
             self._root = content
         self.is_gone = False
         self.steps_left: int | None = None
-        """Changes until the process dies in the middle of what it does; None for no end in sight."""
+        """Number of disk changes until the process crashes in the middle of its work; None for no crash."""
         self.on_last_step: Callable[[], None] = lambda: None
         self.sync_seconds = 0.001
-        """How long work in the background takes at most."""
+        """Maximum duration of background work."""
 
     def next(self) -> SimDisk:
-        """For the process that is started next."""
+        """The disk of the next process."""
         self.is_gone = True
         following = SimDisk(self._root)
         following.sync_seconds = self.sync_seconds
@@ -118,7 +118,7 @@ class SimDisk(FaultDisk):
 
 
 class SimBackground:
-    """Threads without threads: the work is done at some moment of virtual time. Implements `Background`."""
+    """Runs background work without threads, at a random moment of virtual time. Implements `Background`."""
 
     def __init__(self, scheduler: Scheduler, loop: ProcessLoop, disk: SimDisk, chance: random.Random) -> None:
         self._scheduler = scheduler
@@ -127,7 +127,7 @@ class SimBackground:
         self._chance = chance
 
     def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
-        """The work happens some time before its end is heard of: all at once, but others run before and after."""
+        """Run the work at a random moment and report its result later. Other callbacks run before and after it."""
         future: asyncio.Future[T] = self._loop.create_future()
         whole = self._chance.random() * self._disk.sync_seconds
         begin = self._chance.random() * whole
@@ -151,7 +151,7 @@ class SimBackground:
 
 
 class InlineThreads:
-    """In place of the threads in which a log directory closes its logs: one after the other."""
+    """Replaces the thread pool in which a log directory closes its logs: closes one log after the other."""
 
     def __init__(self, count: int) -> None:
         self.count = count

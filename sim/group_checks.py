@@ -1,4 +1,4 @@
-"""What members of the group were told, and the promises about it."""
+"""What the members of the group observed, and the guarantees about it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from ottla.model import TopicPartition
 
 
 class Seat(NamedTuple):
-    """A member's place in a generation of the group."""
+    """A member's assignment in a generation of the group."""
 
     generation: int
     member_id: str
     partitions: tuple[int, ...]
     began: float
-    """When it asked for it."""
+    """When the member sent JoinGroup."""
     is_certain: bool
-    """Whether it has had every answer of the group so far, and so was given its place by who has just written it down.
-    One that missed an answer asks again, and a coordinator that was replaced meanwhile may repeat what it knew."""
+    """Whether the member received every response of the group so far, so that its assignment comes from a coordinator
+    that has just written it. A member that missed a response asks again, and a replaced coordinator may repeat an old
+    assignment."""
 
 
 class Done(Protocol):
@@ -33,21 +34,22 @@ class Done(Protocol):
 
 @dataclass
 class GroupFacts:
-    """A generation belongs to those who were given it together, and what is committed stays so.
+    """In a generation each partition has one owner, and committed offsets never decrease.
 
-    Whoever becomes a member is told so by a coordinator that has just written the generation down, which one that was
-    replaced cannot do; so what such a member finds is never older than what anybody knew before it asked.
+    A new member gets its generation from a coordinator that has just written the generation to the log. A replaced
+    coordinator cannot write. So the offsets that such a member reads are never older than the offsets that anybody
+    knew before it joined.
     """
 
     violations: list[str]
     owners: dict[int, dict[int, str]] = field(default_factory=dict)
-    """By generation and partition."""
+    """Member ids by generation and partition."""
     generations: list[tuple[float, int]] = field(default_factory=list)
-    """The highest that anybody has been in, and since when."""
+    """The highest generation known so far, and since when."""
     commits: dict[TopicPartition, list[tuple[float, int]]] = field(default_factory=dict)
-    """The highest offset that somebody knew to be committed, and since when."""
+    """The highest offset known to be committed, and since when."""
     done: dict[TopicPartition, set[int]] = field(default_factory=dict)
-    """Offsets of records that were worked on, by whomever, and however often."""
+    """Offsets of all processed records."""
 
     def sit_down(self, seat: Seat, now: float) -> None:
         owners = self.owners.setdefault(seat.generation, {})
@@ -55,11 +57,11 @@ class GroupFacts:
             owner = owners.setdefault(partition, seat.member_id)
             if owner != seat.member_id:
                 self.violations.append(
-                    f"generation {seat.generation}: partition {partition} belongs to {owner} and to {seat.member_id}"
+                    f"generation {seat.generation}: partition {partition} has two owners, {owner} and {seat.member_id}"
                 )
         before = _known_at(self.generations, seat.began)
         if seat.is_certain and seat.generation < before:
-            self.violations.append(f"{seat.member_id} is in generation {seat.generation}, after there was {before}")
+            self.violations.append(f"{seat.member_id} is in generation {seat.generation}, after generation {before}")
         _learn(self.generations, now, seat.generation)
 
     def find(self, seat: Seat, partition: TopicPartition, offset: int) -> None:
@@ -73,7 +75,7 @@ class GroupFacts:
         _learn(self.commits.setdefault(partition, []), now, offset)
 
     def known(self, partition: TopicPartition) -> int:
-        """The highest offset that is known to be committed."""
+        """The highest offset known to be committed."""
         return max(0, _known_at(self.commits.get(partition, []), float("inf")))
 
     def do(self, works: Iterable[Done]) -> None:
@@ -92,16 +94,16 @@ def _known_at(known: list[tuple[float, int]], moment: float) -> int:
 
 
 def check_group(facts: GroupFacts, found: Mapping[int, int], ends: Mapping[TopicPartition, int]) -> Iterator[str]:
-    """After the end, when members have come to the end of every partition."""
+    """After the run, when the members have reached the end of every partition."""
     for partition, end in ends.items():
         offset = max(0, found[partition.partition])
         if offset != end:
-            yield f"{partition}: the group stands at {offset} of {end}; {facts.known(partition)} was committed"
+            yield f"{partition}: the group is at offset {offset} of {end}; {facts.known(partition)} was committed"
 
 
 def check_worked(facts: GroupFacts, ends: Mapping[TopicPartition, int]) -> Iterator[str]:
-    """Who commits after the work has left nothing out."""
+    """Members commit after processing, so every record was processed."""
     for partition, end in ends.items():
         missed = set(range(end)) - facts.done.get(partition, set())
         if missed:
-            yield f"{partition}: nobody has worked on {len(missed)} records, the first at {min(missed)}"
+            yield f"{partition}: {len(missed)} records were not processed, the first at offset {min(missed)}"

@@ -1,4 +1,4 @@
-"""What clients were told, and what they saw: the facts that the checkers judge the logs by."""
+"""The acknowledgements and records that clients received. The checks compare the logs with them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class History:
         for offset, value in enumerate(values, base_offset):
             before = told.setdefault(offset, value)
             if before != value:
-                self.violations.append(f"{partition}: offset {offset} was given to {before!r} and to {value!r}")
+                self.violations.append(
+                    f"{partition}: offset {offset} was acknowledged for {before!r} and for {value!r}"
+                )
 
     def see(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         before = self.seen.setdefault(partition, {}).setdefault(offset, value)

@@ -1,4 +1,4 @@
-"""Looking at a cluster from outside: what its store says, and what lies in its logs."""
+"""Read the state of a cluster directly from its store and logs."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def partition_states(tree: MemoryTree) -> dict[TopicPartition, PartitionStateZno
 
 
 def log_end(cluster: Cluster, partition: TopicPartition) -> int:
-    """A new leader says less at first than what it has, and what its predecessor had told."""
+    """The highest end offset of all replicas. A new leader reports less at first."""
     replicas = [machine.broker.replicas.get(*partition) for machine in cluster.machines if machine.broker is not None]
     return max((replica.log.end_offset for replica in replicas if replica is not None), default=0)
 
 
 def is_level(cluster: Cluster) -> bool:
-    """Whether all replicas have all there is, and know it."""
+    """Whether all replicas have the same end offset, and this is their high watermark."""
     brokers = [machine.broker for machine in cluster.machines if machine.broker is not None]
     for partition in partition_states(cluster.ensemble.tree):
         replicas = [replica for broker in brokers if (replica := broker.replicas.get(*partition)) is not None]
@@ -50,7 +50,7 @@ def is_level(cluster: Cluster) -> bool:
 
 
 def committed_bytes(partition: Partition) -> bytes:
-    """Everything below the high watermark, segment by segment."""
+    """All bytes below the high watermark."""
     log, offset, data = partition.log, partition.log.log_start_offset, b""
     while offset < partition.high_watermark:
         found = log.read(offset, 1 << 20, partition.high_watermark)

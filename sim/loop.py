@@ -1,8 +1,8 @@
 """Virtual time, and an event loop for each simulated process.
 
-Every process has a loop of its own, so that it can die (nothing of it runs any more), stand still, and have a clock
-that goes wrong, as processes do. One scheduler runs the callbacks of all of them in the order of virtual time. Nothing
-here asks the real clock, and no thread is started, so the same seed does the same things in the same order.
+Every process has its own loop, so that it can die (its callbacks no longer run), pause, and have a wrong clock. One
+scheduler runs the callbacks of all loops in the order of virtual time. Nothing here reads the real clock or starts a
+thread, so a run with the same seed repeats exactly.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import heapq
+import inspect
 import itertools
+import types
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -25,29 +27,32 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 EPOCH_MS = 1_700_000_000_000
-"""The true wall clock when a run begins."""
+"""The true wall-clock time at the start of a run."""
 
 MAX_STEPS_AT_ONCE = 200_000
-"""Callbacks at one moment of virtual time; more means that somebody spins."""
+"""Maximum number of callbacks at one moment of virtual time. More indicate an endless loop."""
+
+
+_MOST_AWAITS_AT_END = 1000
 
 
 class SpinningError(Exception):
-    """Callbacks call each other for ever while time stands still."""
+    """Callbacks schedule each other endlessly without advancing virtual time."""
 
 
 class Scheduler:
-    """Runs what is due. `now` is the true time, in seconds; processes see it through clocks of their own."""
+    """Runs due callbacks. `now` is the true time in seconds. Processes see it through their own clocks."""
 
     def __init__(self) -> None:
         self.now = 0.0
         self.steps = 0
         self._steps_before = 0
-        """Those of earlier moments."""
+        """Number of steps before the current moment."""
         self._order = itertools.count()
         self._ready: deque[asyncio.Handle] = deque()
         self._later: list[tuple[float, int, asyncio.Handle]] = []
         self.outside = ProcessLoop(self, "outside")  # type: ignore[abstract]
-        """For events that belong to no process: bytes that arrive, sessions that expire."""
+        """The loop for events outside of processes, such as arriving bytes and expiring sessions."""
 
     def soon(self, handle: asyncio.Handle) -> None:
         self._ready.append(handle)
@@ -56,13 +61,13 @@ class Scheduler:
         heapq.heappush(self._later, (when, next(self._order), handle))
 
     def after(self, delay: float, callback: Callable[..., object], *args: Any) -> asyncio.Handle:
-        """Have something happen outside of all processes."""
+        """Schedule an event that belongs to no process."""
         handle = asyncio.Handle(callback, args, self.outside)
         self.at(self.now + delay, handle)
         return handle
 
     def run_until(self, done: Callable[[], bool], limit: float) -> bool:
-        """Run until a condition holds or the time is over. Returns whether it holds."""
+        """Run until the condition holds or the time limit is reached. Returns whether the condition holds."""
         running = events._get_running_loop()
         try:
             while not done():
@@ -92,7 +97,7 @@ class Scheduler:
             elif not loop.dead:
                 self.steps += 1
                 if self.steps - self._steps_before > MAX_STEPS_AT_ONCE:
-                    raise SpinningError(f"{loop.name} does not come to rest: {handle}")
+                    raise SpinningError(f"{loop.name} schedules callbacks endlessly: {handle}")
                 events._set_running_loop(loop)
                 handle._run()
 
@@ -104,28 +109,27 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self.name = name
         self.dead = False
         self.held: list[asyncio.Handle] | None = None
-        """What waits for the process to go on; None while it runs."""
+        """Callbacks held back while the process is paused; None while it runs."""
         self.rate = 1.0
-        """Seconds on this process's clock in a true second."""
+        """Seconds on this process's clock per true second."""
         self.unhandled: list[dict[str, Any]] = []
         self._scheduler = scheduler
         self._network = network
         self._tasks: list[asyncio.Task[Any]] = []
-        """Kept, so that a task of a dead process is not taken apart at a moment that only the collector knows."""
+        """Strong references, so that the garbage collector never destroys a task of a dead process at random."""
 
-    # The life of a process
+    # State of the process
 
     def kill(self) -> None:
         self.dead = True
         self.held = None
 
     def bury(self) -> None:
-        """After the run: let go of what the process was doing, without it noticing."""
+        """After the run: close the coroutines of the process without running more of its code."""
         self.kill()
         for task in self._tasks:
-            with contextlib.suppress(BaseException):
-                if not task.done():
-                    cast("Coroutine[Any, Any, Any]", task.get_coro()).close()
+            if not task.done():
+                _close(cast("types.CoroutineType[Any, Any, Any]", task.get_coro()))
         self._tasks.clear()
 
     def hold(self) -> None:
@@ -137,7 +141,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         for handle in held or ():
             self._scheduler.soon(handle)
 
-    # What asyncio needs
+    # The interface that asyncio needs
 
     def time(self) -> float:
         return self._scheduler.now * self.rate
@@ -160,12 +164,12 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         if not self.dead:
-            # A little late: who looks at the clock then must not find that it is still too early, by rounding.
+            # Slightly late, so that the callback never finds the clock before its time because of rounding.
             self._scheduler.at(when / self.rate + 1e-9, timer)
         return timer
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """A cancelled timer is passed over when its time comes."""
+        """Nothing to do: the scheduler skips cancelled timers."""
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
@@ -193,8 +197,30 @@ class ProcessLoop(asyncio.AbstractEventLoop):
             self.unhandled.append(context)
 
 
+def _close(coroutine: types.CoroutineType[Any, Any, Any]) -> None:
+    """Close a coroutine and all that it awaits, the innermost first.
+
+    A coroutine that awaits while it cleans up, as an AsyncExitStack does, refuses the first attempt to close it.
+    Closing the outer coroutine would fail then and leave the inner one suspended: the collector would go on with it
+    later, and print what that raises.
+    """
+    for _ in range(_MOST_AWAITS_AT_END):
+        innermost = coroutine
+        while isinstance(awaited := innermost.cr_await, types.CoroutineType) and not _is_closed(awaited):
+            innermost = awaited
+        with contextlib.suppress(BaseException):
+            innermost.close()
+        if _is_closed(coroutine):
+            return
+    raise AssertionError(f"{coroutine} does not end")
+
+
+def _is_closed(coroutine: types.CoroutineType[Any, Any, Any]) -> bool:
+    return inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
+
+
 class ProcessClock:
-    """A process's clock: it goes a little too fast or too slow, and its wall clock is wrong. Implements `Clock`."""
+    """A process's clock. It runs slightly too fast or too slow, and its wall clock is wrong. Implements `Clock`."""
 
     def __init__(self, loop: ProcessLoop) -> None:
         self._loop = loop

@@ -1,4 +1,4 @@
-"""Members of a consumer group: they join, work on what they are given, commit, die, come back and leave."""
+"""Members of a consumer group: they join, process records, commit, die, return and leave."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _PROTOCOL_TYPE = "sim"
 _MEAN_LIFE = 5.0
 _MOST_RECORDS = 8
 
-_TURNED_OUT = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}
-_EXPECTED = PASSING | _TURNED_OUT | {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED}
+_REMOVED_FROM_GROUP = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}
+_EXPECTED = PASSING | _REMOVED_FROM_GROUP | {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED}
 
 
 class Work(NamedTuple):
-    """Records that were read from a partition, by offset, and where the next ones are."""
+    """Records read from a partition, by offset, and the next offset to read."""
 
     partition: TopicPartition
     values: dict[int, bytes]
@@ -56,22 +56,22 @@ class Work(NamedTuple):
 
 @dataclass
 class Life:
-    """What a member forgets when it dies."""
+    """The in-memory state of a member, which is lost when it dies."""
 
     member_id: str = ""
     coordinator: int | None = None
     seat: Seat | None = None
     last_generation: int = -1
     is_certain: bool = True
-    """Whether no answer of the group was missed: what is told again may come from an old coordinator."""
+    """Whether the member received every response: a repeated response may come from a replaced coordinator."""
     positions: dict[int, int] = field(default_factory=dict)
 
 
 class Member(SimClient):
-    """Dies now and then, in the middle of things, and begins anew as a new member.
+    """Dies at random moments and starts again as a new member.
 
-    It does so too when it does not know whether a commit counts: what it would send next, in the same generation, could
-    be overtaken by what is still on its way.
+    A member also starts again if the result of a commit is unknown: the old request might still be on its way and be
+    applied after the member's next request in the same generation.
     """
 
     expected: frozenset[ErrorCode] | set[ErrorCode] = _EXPECTED
@@ -82,7 +82,7 @@ class Member(SimClient):
 
     @abstractmethod
     async def handle(self, works: Sequence[Work]) -> bool:
-        """Do what the group is there for, and commit. Returns whether it counts; raises if nobody can say."""
+        """Process the records and commit. Returns whether the commit counts. Raises if the result is unknown."""
 
     async def work(self) -> None:
         while True:
@@ -120,27 +120,27 @@ class Member(SimClient):
         await self._leave()
 
     def _is_at_end(self) -> bool:
-        """Whether the group is, and not only this member: others may never come back to what they have."""
+        """Whether the whole group has reached the end: other members may never return to their partitions."""
         partitions = [TopicPartition(TOPIC, index) for index in range(self.cluster.plan.partitions)]
         known = self.history.group.known
         return all(known(partition) >= log_end(self.cluster, partition) for partition in partitions)
 
     async def retire(self) -> None:
-        """Leave nothing open."""
+        """End open transactions."""
 
     def _take(self, error: KafkaError) -> None:
-        self.cluster.note(self.name, "is refused:", error)
+        self.cluster.note(self.name, "got an error:", error)
         life = self.life
         if error.code not in self.expected:
-            self.history.violations.append(f"{self.name} was refused with {error.code.name}: {error}")
-        if error.code in _TURNED_OUT:
-            self.begin_anew()
+            self.history.violations.append(f"{self.name} got {error.code.name}: {error}")
+        if error.code in _REMOVED_FROM_GROUP:
+            self.rejoin_as_new_member()
         elif error.code is ErrorCode.REBALANCE_IN_PROGRESS:
             life.seat = None
         else:
             life.coordinator = None
 
-    def begin_anew(self) -> None:
+    def rejoin_as_new_member(self) -> None:
         life = self.life
         life.member_id, life.seat, life.last_generation, life.is_certain = "", None, -1, True
 
@@ -165,14 +165,14 @@ class Member(SimClient):
             try:
                 counts = await self.handle(works)
             except (ClientError, KafkaError):
-                self.begin_anew()
+                self.rejoin_as_new_member()
                 raise
             if counts:
                 self.life.positions.update({work.partition.partition: work.next_offset for work in works})
         await asyncio.sleep(self.chance.expovariate(5.0))
 
     async def _read(self, partition: TopicPartition, offset: int) -> Work:
-        """Some of what is there."""
+        """Read a few of the available records."""
         fetched = await Fetcher(self.client, partition, FetchSettings(max_wait_ms=50)).fetch(offset)
         values: dict[int, bytes] = {}
         most = self.chance.randint(1, _MOST_RECORDS)
@@ -188,8 +188,8 @@ class Member(SimClient):
         life, began = self.life, self.cluster.scheduler.now
         joined = await self._ask_to_join(coordinator)
         if joined.generation_id <= life.last_generation:
-            # A coordinator that does not know yet that it is none any more says what it has said before.
-            self.begin_anew()
+            # A coordinator that does not know yet that it was replaced repeats an old response.
+            self.rejoin_as_new_member()
             return
         assignments: Mapping[str, list[int]] = {}
         if joined.leader == joined.member_id:
@@ -243,7 +243,7 @@ class Member(SimClient):
         check(reply.error_code, f"heartbeat of {self.name}")
 
     async def _find_positions(self, coordinator: int, seat: Seat) -> None:
-        """Of the broker that has just written the generation down: one that was replaced meanwhile knows less."""
+        """Ask the coordinator that has just written the generation: a coordinator replaced before that knows less."""
         if not seat.partitions:
             return
         topic = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=list(seat.partitions))
@@ -265,7 +265,7 @@ class Member(SimClient):
             self.life.positions[answer.partition_index] = max(0, answer.committed_offset)
 
     async def _leave(self) -> None:
-        """Nobody waits for it if it does not work."""
+        """Leave the group. Errors are ignored."""
         life = self.life
         try:
             coordinator = await self.client.coordinator(GROUP)
@@ -276,7 +276,7 @@ class Member(SimClient):
 
 
 class Worker(Member):
-    """Commits for itself, after it has done its work: at least once."""
+    """Commits after processing: at least once."""
 
     async def handle(self, works: Sequence[Work]) -> bool:
         seat, coordinator = self.life.seat, self.life.coordinator
@@ -305,7 +305,7 @@ class Worker(Member):
 
 
 class Observer(SimClient):
-    """Asks from time to time how far the group is, as tools do that watch its lag."""
+    """Reads the group's offsets at intervals, like a tool that monitors lag."""
 
     async def work(self) -> None:
         while not self.stopping:
@@ -328,7 +328,7 @@ class Observer(SimClient):
 
 
 class LastLook(Observer):
-    """After the end: where does the group stand?"""
+    """Reads the group's offsets after the run."""
 
     found: dict[int, int] | None = None
 

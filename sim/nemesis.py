@@ -1,4 +1,4 @@
-"""What goes wrong, and when: faults that begin and end at moments that the seed chooses."""
+"""Injects faults that begin and end at moments chosen by the seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sim.clients import SimClient
 
 _AT_ONCE = 3
-"""Faults that may be there together."""
+"""Maximum number of concurrent faults."""
 
 
 class Nemesis:
@@ -31,8 +31,8 @@ class Nemesis:
         self._count = 0
         self._is_over = False
         self._tainted: set[str] = set()
-        """Machines that lost what they had, or what was not synced, and are still listed as in sync. Until they are
-        not, nothing else goes wrong: what was never synced is safe as long as not all who have it are in trouble."""
+        """Machines that lost their data, or their unsynced data, and are still in an ISR. Until they have left it, no
+        other fault happens: unsynced records are safe only as long as another in-sync replica is healthy."""
         self._faults: list[tuple[int, Callable[[], Callable[[], None] | None]]] = [
             (4, self._kill),
             (3, self._lose_power),
@@ -60,7 +60,7 @@ class Nemesis:
         self._loop.call_soon(lambda: self._loop.create_task(self._run()))
 
     def heal(self) -> None:
-        """Everything works again, and all machines are up."""
+        """End all faults and start all machines."""
         self._is_over = True
         for end in list(self._ending.values()):
             end()
@@ -69,12 +69,12 @@ class Nemesis:
             machine.start()
 
     async def _run(self) -> None:
-        # Each seed leaves out some kinds: what takes many of one kind to show would drown among all of them.
+        # Each seed uses only some kinds of faults, so that bugs that need many faults of one kind are found too.
         chosen = [it for it in self._faults if self._chance.random() < 0.6] or self._faults
         kinds = [fault for weight, fault in chosen for _ in range(weight)]
         while not self._is_over:
             await asyncio.sleep(self._chance.expovariate(1.0))
-            # Who is back says so after it has left the lists, if it has lost anything.
+            # A machine that lost data leaves every ISR before it becomes ready.
             self._tainted -= {machine.name for machine in self._cluster.machines if machine.is_ready}
             if self._is_over or self._tainted or len(self._ending) >= _AT_ONCE:
                 continue
@@ -116,7 +116,7 @@ class Nemesis:
         return machine.start
 
     def _lose_disk(self) -> Callable[[], None] | None:
-        """Whatever is synced, others must have it."""
+        """Synced data is lost too, so other in-sync replicas must have all of it."""
         machine = self._machine()
         if not machine.is_running or self._ending or not self._others_have_all(machine):
             return None
@@ -161,11 +161,11 @@ class Nemesis:
         return machine.thaw
 
     def _freeze_member(self) -> Callable[[], None] | None:
-        """It goes on when others have what it had, and does not know."""
+        """Pause a member. When it resumes, other members own its partitions, and it does not know it yet."""
         if not self._members:
             return None
         member = self._chance.choice(self._members)
-        self._cluster.note(member.name, "stands still")
+        self._cluster.note(member.name, "is paused")
         member.loop.hold()
         return member.loop.release
 
@@ -178,7 +178,7 @@ class Nemesis:
         return self._cut(self._machine().name, [STORE_HOST])
 
     def _isolate(self) -> Callable[[], None]:
-        """From everybody, clients too."""
+        """Isolate a machine from all hosts, clients included."""
         others = [machine.name for machine in self._cluster.machines]
         return self._cut(self._machine().name, [*others, *self._hosts, STORE_HOST])
 

@@ -1,8 +1,8 @@
-"""Hosts joined by links that are slow, stall or break: byte streams with TCP's promises and no others.
+"""Hosts connected by links that can be slow, cut or reset. Streams have the guarantees of TCP and no others.
 
-A stream keeps its bytes in order and delivers them once, or ends. While a link is cut, bytes wait as they would in a
-sender's kernel, and come late when the link is back, unless the stream was reset meanwhile. What does not fit into the
-window stays in the sender's hands, file slices unread, as with a real socket.
+A stream delivers its bytes in order and once, or it breaks. While a link is cut, bytes wait as in the sender's kernel.
+They arrive late when the link is restored, unless the stream was reset in between. Data that does not fit into the
+window stays with the sender, and file slices stay unread, as with a real socket.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sim.trace import Trace
 
 WINDOW = 32 * 1024
-"""Bytes of one direction of a stream that are on the way or unread."""
+"""Maximum number of bytes in flight or unread in one direction of a stream."""
 
 _SPLIT_CHANCE = 0.05
 
@@ -32,18 +32,18 @@ class Network:
         self.trace = trace
         self._chance = chance
         self._cut: dict[tuple[str, str], int] = {}
-        """Directions between hosts in which nothing gets through, and how many cuts there are."""
+        """Directions between hosts that are cut, and the number of concurrent cuts."""
         self._slow: dict[str, float] = {}
-        """Hosts whose links are slow, and by how many seconds at most."""
+        """Hosts with slow links, and the maximum delay in seconds."""
         self._listeners: dict[Address, SimListener] = {}
         self._silent: set[str] = set()
-        """Hosts without power: nobody answers there, not even to refuse."""
+        """Hosts without power. They do not answer at all, not even with a refused connection."""
         self._streams: dict[Stream, None] = {}
         self._waiting: dict[Callable[[], None], None] = {}
-        """Who wants to be told when a link is whole again."""
+        """Callbacks to run when a link is restored."""
         self._ports = 40_000
 
-    # Weather
+    # Faults
 
     def cut(self, source: str, target: str) -> None:
         self._cut[source, target] = self._cut.get((source, target), 0) + 1
@@ -70,7 +70,7 @@ class Network:
         return usual if not most else usual + self._chance.random() * most
 
     def split(self, size: int) -> int:
-        """Where to cut a piece in two; its size for not at all."""
+        """Where to split a piece of data; its size for no split."""
         return self._chance.randrange(1, size) if size > 1 and self._chance.random() < _SPLIT_CHANCE else size
 
     def when_mended(self, tell: Callable[[], None]) -> None:
@@ -80,7 +80,7 @@ class Network:
         self._waiting.pop(tell, None)
 
     def reset(self, one: str, other: str) -> None:
-        """Break all streams between two hosts, as a middlebox that has forgotten them does."""
+        """Break all streams between two hosts, as a middlebox does when it loses its connection table."""
         for stream in [it for it in self._streams if {it.client.host, it.server.host} == {one, other}]:
             stream.client.break_soon()
             stream.server.break_soon()
@@ -88,11 +88,11 @@ class Network:
     # Hosts
 
     def power_off(self, host: str) -> None:
-        """Nobody is told: peers hear nothing until the host is back and does not know them any more."""
+        """Peers get no notice. When the host is back, it resets their connections."""
         self._silent.add(host)
 
     def process_died(self, loop: ProcessLoop) -> None:
-        """The operating system, if it is still there, ends the streams of a process that is gone."""
+        """The operating system closes the streams of a dead process, unless the host lost power."""
         for address in [it for it, listener in self._listeners.items() if listener.loop is loop]:
             del self._listeners[address]
         for stream in list(self._streams):
@@ -126,7 +126,7 @@ class Network:
             del self._listeners[listener.address]
 
     async def connect(self, loop: ProcessLoop, factory: Callable[[], Any], host: str, port: int) -> tuple[Any, Any]:
-        """What `create_connection` does. The caller gives up when it has waited long enough."""
+        """Implements `create_connection`. The caller applies its own timeout."""
         while self.is_cut(loop.name, host) or self.is_cut(host, loop.name) or host in self._silent:  # noqa: ASYNC110
             await asyncio.sleep(0.5)
         await asyncio.sleep(self.latency(loop.name, host))
@@ -188,7 +188,7 @@ class SimListener:
 
 
 class ProcessNetwork:
-    """The network as one process sees it. Implements `Network` of `ottla.env.network`."""
+    """The network of one process. Implements `Network` of `ottla.env.network`."""
 
     def __init__(self, network: Network, loop: ProcessLoop) -> None:
         self._network = network
@@ -199,7 +199,7 @@ class ProcessNetwork:
 
 
 class Stream:
-    """Two ends and a pipe in each direction."""
+    """Two ends, with a byte queue in each direction."""
 
     def __init__(self, network: Network, loop: ProcessLoop, local: Address, listener: SimListener) -> None:
         self.network = network
@@ -227,7 +227,7 @@ class End:
         self._receiver: Receiver | None = None
         self._network = stream.network
         self._outbox: deque[Part | None] = deque()
-        """None is the end of the stream."""
+        """None marks the end of the stream."""
         self.unsent = 0
         self._on_the_way = 0
         self._last_arrival = 0.0
@@ -251,7 +251,7 @@ class End:
                 self._outbox.append(part)
                 self.unsent += len(part)
         if first and self._outbox:
-            # Later, as a real connection sends: when all who are ready have been served.
+            # Send later, like a real connection, after all ready callbacks have run.
             self.loop.call_soon(self._pump)
 
     def _pump(self) -> None:
@@ -300,7 +300,7 @@ class End:
         network.scheduler.after(arrival - now, self._arrive, data)
 
     def _arrive(self, data: bytes | None) -> None:
-        """At the other end, unless the link is cut: then when it is whole again."""
+        """Deliver to the other end. If the link is cut, deliver after it is restored."""
         if self.peer_end.is_broken:
             return
         if self._stalled or self._network.is_cut(self.host, self.peer.host):
@@ -352,10 +352,10 @@ class End:
                 sender.loop.call_soon(sender._pump)
             self._receiver.received(count)
 
-    # The end
+    # Closing
 
     def close(self) -> None:
-        """Hang up; the peer hears of it after the last words."""
+        """Close the stream. The peer receives the remaining data first."""
         if self.is_broken:
             return
         if not self.loop.dead:
@@ -365,7 +365,7 @@ class End:
         self._end()
 
     def die(self, *, silently: bool) -> None:
-        """The process is gone."""
+        """The process of this end has died."""
         if not self.is_broken:
             self.died_silently = silently
             self._outbox.clear()
@@ -377,7 +377,7 @@ class End:
                 self._forget()
 
     def broken(self) -> None:
-        """The stream has ended here, and nobody at this end did it."""
+        """The stream was ended by the peer or by the network."""
         if not self.is_broken:
             self._end()
             if not self.peer_end.is_broken:
@@ -401,7 +401,7 @@ class End:
 
 
 class ClientTransport:
-    """What a client's protocol holds: as much of `asyncio.Transport` as Ottla's client asks for."""
+    """The part of `asyncio.Transport` that Ottla's client uses."""
 
     def __init__(self, end: End, protocol: asyncio.BufferedProtocol) -> None:
         self._end = end

@@ -1,4 +1,4 @@
-"""What a seed decides before anything happens: the shape of the cluster, its settings and its clients."""
+"""The parameters that a seed determines: the cluster, its settings and its clients."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class Plan:
     seed: int
     partitions: int
     durable: bool
-    """Every append is synced before it counts (`flush.messages=1`): then no loss of power may cost anything."""
+    """Whether every append is synced before the acknowledgement (`flush.messages=1`). Then no power loss loses data."""
     chaos_seconds: float
     producers: int
     consumers: int
     min_insync: int
     members: int
-    """Of the group that reads the topic; none in some seeds, which are over sooner."""
+    """Number of members of the group that reads the topic. 0 in some seeds, which run faster."""
     copies: bool
-    """Whether they write what they read to another topic, in transactions."""
+    """Whether the members copy the records to another topic, in transactions."""
     protocol: int
-    """Of transactions: 1, or 2 (KIP-890)."""
+    """Version of the transaction protocol: 1, or 2 (KIP-890)."""
     shared_id: bool
-    """Whether two of them go by the same transactional id, and fence each other all the time."""
+    """Whether two members share a transactional id and keep fencing each other."""
 
     @property
     def topic_settings(self) -> dict[str, str]:

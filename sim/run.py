@@ -1,4 +1,4 @@
-"""One run: a cluster, its clients, a while of trouble, peace, and the judgement."""
+"""One run: start a cluster and its clients, inject faults, let the cluster recover, and check the guarantees."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ class Result:
 
 
 class _BrokerLog(logging.Handler):
-    """Brokers' logs go to the trace; an exception that nobody expected breaks a promise too."""
+    """Writes the brokers' logs to the trace. An unexpected exception is a violation."""
 
-    def __init__(self, cluster: Cluster, history: History, aloud: bool) -> None:
-        super().__init__(logging.INFO if aloud else logging.WARNING)
+    def __init__(self, cluster: Cluster, history: History, verbose: bool) -> None:
+        super().__init__(logging.INFO if verbose else logging.WARNING)
         self._cluster = cluster
         self._history = history
-        self._aloud = aloud
+        self._verbose = verbose
 
     def emit(self, record: logging.LogRecord) -> None:
         loop = events._get_running_loop()
         if isinstance(loop, ProcessLoop) and loop.dead:
             return
         name = loop.name if isinstance(loop, ProcessLoop) else "?"
-        if self._aloud:
+        if self._verbose:
             self._cluster.note(name, record.levelname, self.format(record))
         if record.exc_info and not isinstance(record.exc_info[1], KafkaError):
             self._history.violations.append(f"{name}: {record.getMessage()}: {record.exc_info[1]!r}")
@@ -108,7 +108,7 @@ class Run:
 
     def _heal(self) -> None:
         cluster = self.cluster
-        cluster.note("peace")
+        cluster.note("all faults end")
         self.nemesis.heal()
         cluster.run_for(2.0)
         if not (
@@ -127,11 +127,11 @@ class Run:
             last_look.start()
             cluster.run_until(lambda: last_look.is_done, _HEAL_SECONDS)
         cluster.run_for(1.5)
-        # A member that died may be given up at this very moment, which is written down.
+        # The coordinator may remove a dead member just now, which appends records.
         cluster.run_until(lambda: is_level(cluster), _HEAL_SECONDS)
         self.history.violations += check_commits(self.history, auditor.found)
         if self.plan.members:
-            self._judge_group(last_look.found)
+            self._check_group(last_look.found)
         self.history.violations += check_logs(cluster, self.history)
 
     def _finish(self, clients: Sequence[SimClient]) -> bool:
@@ -145,10 +145,10 @@ class Run:
             return True
         everybody = [*self.clients, *self.members, *self.watchers]
         waiting = [client.name for client in everybody if client.stopping and not client.is_done]
-        self._fail(f"not within {_HEAL_SECONDS:g} s after all was well again: {what}; waiting: {waiting}")
+        self._fail(f"not reached within {_HEAL_SECONDS:g} s after the faults ended: {what}; waiting: {waiting}")
         return False
 
-    def _judge_group(self, found: dict[int, int] | None) -> None:
+    def _check_group(self, found: dict[int, int] | None) -> None:
         if found is None:
             self._fail("the group's offsets could not be read")
             return

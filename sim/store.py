@@ -1,8 +1,8 @@
-"""A store that is reached over the network: sessions expire while their owner is cut off, stands still or is dead.
+"""A store behind the network. A session expires while its owner is cut off, paused or dead.
 
-It keeps the promises of Ottla's ZooKeeper store: a commit is done once, however the connection breaks, unless the
-session ends meanwhile, when nobody knows; a read fails when there was no connection for too long; a session is over
-when the ensemble says so, which its owner hears when it is connected again.
+The store has the guarantees of Ottla's ZooKeeper store. A commit is applied once, even if the connection breaks. If the
+session ends in between, the result is unknown. A read fails after too long without a connection. Only the ensemble ends
+a session, and the owner learns of it when it is connected again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STORE_HOST = "store"
 
 
 class Ensemble:
-    """The store's own side. It never fails: ZooKeeper's replication is not what is tested here."""
+    """The server side of the store. It never fails: the simulation does not test ZooKeeper's replication."""
 
     def __init__(self, network: Network, session_timeout: float) -> None:
         self.tree = MemoryTree()
@@ -47,7 +47,7 @@ class Ensemble:
         return session
 
     def hear(self, session: int) -> bool:
-        """Something came from the owner of a session. Returns whether there still is one."""
+        """The owner of a session sent something. Returns whether the session still exists."""
         if session in self._sessions:
             self._heard[session] = self.network.scheduler.now
         return session in self._sessions
@@ -75,7 +75,7 @@ class Ensemble:
 
 
 class _Request:
-    """A question on its way. It is asked again after the connection broke, but done only once."""
+    """A pending request. It is sent again after the connection broke, but executed only once."""
 
     def __init__(self, work: Callable[[MemoryStore], Coroutine[Any, Any, Any]], future: asyncio.Future[Any]) -> None:
         self.work = work
@@ -150,7 +150,7 @@ class SimStore:
     def watch(self, callback: Callable[[], None], *prefixes: str) -> Watch:
         return self._watches.add(callback, prefixes)
 
-    # The way there and back
+    # Requests and responses
 
     async def _read(self, work: Callable[[MemoryStore], Coroutine[Any, Any, T]]) -> T:
         try:
@@ -217,7 +217,7 @@ class SimStore:
             request.future.set_result(request.result)
 
     def _ring(self) -> None:
-        """Something changed. All watches look: a few too many do no harm, what matters is when they do."""
+        """The tree changed. Notify all watches: superfluous notifications are harmless, only the timing matters."""
         self._answer(self._watches.notify_all)
 
     def _ping(self) -> None:
@@ -232,7 +232,7 @@ class SimStore:
             self._answer(self._lose_session, session)
 
     def _reconnect(self) -> None:
-        """The connection is back: what has no answer is asked again, and what changed meanwhile is looked at."""
+        """The connection is restored: send pending requests again and notify all watches."""
         if self._loop.dead:
             self._network.no_longer(self._reconnect)
         elif not self._is_cut():
@@ -254,7 +254,7 @@ class SimStore:
 
 
 class _Bell(Watches):
-    """Stands in for a session's watches on the ensemble's side: rings at its owner's."""
+    """The server side of a session's watches: forwards notifications to the session's owner."""
 
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
         super().__init__(clock)
@@ -265,9 +265,9 @@ class _Bell(Watches):
 
 
 def _at_once(work: Coroutine[Any, Any, T]) -> T:
-    """What an in-memory store is asked for is done without waiting."""
+    """Run a coroutine of the in-memory store, which never suspends."""
     try:
         work.send(None)
     except StopIteration as done:
         return done.value  # type: ignore[no-any-return]
-    raise AssertionError("the memory store waits")
+    raise AssertionError("the memory store suspended")

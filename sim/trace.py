@@ -1,4 +1,4 @@
-"""What happened in a run, in order: a digest that two runs can be compared by and, if wanted, the lines themselves."""
+"""The events of a run in order: a digest to compare two runs and, optionally, the lines themselves."""
 
 from __future__ import annotations
 

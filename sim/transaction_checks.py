@@ -1,4 +1,4 @@
-"""What was done in transactions, and the promises about it."""
+"""The transactions of a run, and the guarantees about them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ottla.records.reader import read_records
 
 
 class Fate(Enum):
-    NOTHING = "nobody asked for its commit"
+    NOTHING = "its commit was not requested"
     COMMITTED = "its commit was acknowledged"
-    UNKNOWN = "its commit was asked for"
+    UNKNOWN = "its commit was requested"
 
 
 @dataclass
 class Transaction:
     name: str
     values: dict[int, list[bytes]] = field(default_factory=dict)
-    """By partition."""
+    """Values by partition."""
     fate: Fate = Fate.NOTHING
 
 
@@ -32,7 +32,7 @@ Committed = Mapping[TopicPartition, Mapping[int, bytes]]
 
 
 def committed_records(data: bytes) -> tuple[dict[int, bytes], dict[int, list[int]]]:
-    """What a log says by its markers alone: the committed records, and by producer those that are not decided."""
+    """Evaluate the markers of a log: the committed records, and the offsets of undecided records by producer."""
     committed: dict[int, bytes] = {}
     open_: dict[int, dict[int, bytes]] = {}
     view = memoryview(data)
@@ -50,28 +50,28 @@ def committed_records(data: bytes) -> tuple[dict[int, bytes], dict[int, list[int
 
 
 def check_transactions(transactions: Sequence[Transaction], committed: Committed) -> Iterator[str]:
-    """All of a transaction, over all partitions, or nothing of it; and what its producer was told."""
+    """A transaction is committed in all partitions or in none, and the result matches its producer's response."""
     by_index = {partition.partition: set(found.values()) for partition, found in committed.items()}
     for transaction in transactions:
         wanted = {(index, value) for index, values in transaction.values.items() for value in values}
         there = {(index, value) for index, value in wanted if value in by_index.get(index, ())}
         if transaction.fate is Fate.COMMITTED and there != wanted:
-            yield f"{transaction.name}: committed, but {sorted(wanted - there)[0]} is not there"
+            yield f"{transaction.name}: committed, but {sorted(wanted - there)[0]} is missing"
         elif transaction.fate is Fate.NOTHING and there:
-            yield f"{transaction.name}: {transaction.fate.value}, but {sorted(there)[0]} is there"
+            yield f"{transaction.name}: {transaction.fate.value}, but {sorted(there)[0]} is committed"
         elif there and there != wanted:
-            yield f"{transaction.name}: {sorted(there)[0]} is there, {sorted(wanted - there)[0]} is not"
+            yield f"{transaction.name}: {sorted(there)[0]} is committed, {sorted(wanted - there)[0]} is not"
 
 
 def check_reader(seen: Mapping[int, bytes], committed: Mapping[int, bytes], partition: TopicPartition) -> Iterator[str]:
-    """Who reads what is committed sees all of it and nothing else."""
+    """A read_committed reader sees all committed records and no others."""
     for offset in sorted({*seen, *committed}):
         if seen.get(offset) != committed.get(offset):
-            yield f"{partition}: at {offset} a reader saw {seen.get(offset)!r}, committed is {committed.get(offset)!r}"
+            yield f"{partition}: at {offset} a reader saw {seen.get(offset)!r}, committed was {committed.get(offset)!r}"
 
 
 def check_copies(committed: Committed, ends: Mapping[TopicPartition, int]) -> Iterator[str]:
-    """Each record of the original is copied once."""
+    """Each source record has exactly one committed copy."""
     copies: Counter[tuple[int, int]] = Counter()
     for found in committed.values():
         for value in found.values():
@@ -83,4 +83,4 @@ def check_copies(committed: Committed, ends: Mapping[TopicPartition, int]) -> It
             if count != 1:
                 yield f"{partition}: the record at {offset} has {count} copies"
     for index, offset in copies:
-        yield f"there is a copy of a record at {offset} of partition {index}, which has none"
+        yield f"there is a copy of offset {offset} of partition {index}, which has no such record"

@@ -1,4 +1,4 @@
-"""Exactly once: members of a group that copy records in transactions, and a reader of what was committed."""
+"""Exactly once: group members that copy records in transactions, and a read_committed reader."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ T = TypeVar("T")
 R = TypeVar("R", bound="Response")
 
 _TIMEOUT_MS = 4000
-_PATIENCE = 4.0
+_RETRY_SECONDS = 4.0
 _ABORT_CHANCE = 0.15
 
 _PASSING = PASSING | {ErrorCode.CONCURRENT_TRANSACTIONS}
@@ -61,15 +61,15 @@ _OVER = {
     ErrorCode.TRANSACTION_ABORTABLE,
     ErrorCode.UNKNOWN_PRODUCER_ID,
 }
-"""The transaction has ended without its producer: it took too long, or a successor has begun."""
+"""The transaction was ended for the producer: it timed out, or another producer with the same id started."""
 
 
 class TransactionalProducer:
-    """One producer id and epoch, for one transaction after the other; what goes wrong ends its use.
+    """One producer id and epoch, for one transaction after the other. After an error it is not used again.
 
-    Protocol 1 has nothing that tells the next transaction from the one before: what was sent and not answered may
-    still arrive, and would count for the next one. So only records, which have sequence numbers, are sent again. With
-    protocol 2 (KIP-890) each transaction has an epoch of its own, and everything may be sent again.
+    In protocol 1, requests of one transaction cannot be told from those of the next: a request without a response may
+    still arrive and count for the next transaction. So only records, which have sequence numbers, are sent again. In
+    protocol 2 (KIP-890) each transaction has its own epoch, and every request may be sent again.
     """
 
     def __init__(self, owner: SimClient, transactional_id: str, protocol: int) -> None:
@@ -88,7 +88,7 @@ class TransactionalProducer:
         return first if self._protocol == 1 else second
 
     async def begin(self) -> None:
-        """Whatever a predecessor left open is ended before this returns."""
+        """Initialize the producer. The coordinator ends the open transaction of a predecessor before this returns."""
         request = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=_TIMEOUT_MS)
 
         async def attempt() -> None:
@@ -193,8 +193,8 @@ class TransactionalProducer:
         return await self._client.call(self._coordinator, request, response, highest=highest)
 
     async def _persist(self, attempt: Callable[[], Awaitable[T]], *, again: bool) -> T:
-        """Until it works, an error says that it will not, or it takes too long. `again`: also without an answer."""
-        give_up = self._owner.loop.time() + _PATIENCE
+        """Retry until success, a permanent error or the timeout. `again`: also retry if there was no response."""
+        give_up = self._owner.loop.time() + _RETRY_SECONDS
         while True:
             try:
                 return await attempt()
@@ -210,7 +210,7 @@ class TransactionalProducer:
 
 
 class Copier(Member):
-    """Reads, writes copies over all partitions of another topic, and commits where it is, all in one transaction."""
+    """Reads records, writes copies to partitions of another topic, and commits its offsets in one transaction."""
 
     expected = Member.expected | _PASSING | _OVER
 
@@ -225,8 +225,8 @@ class Copier(Member):
         self._producer = None
 
     async def retire(self) -> None:
-        """Whoever begins with an id ends what was begun with it. A transaction that is open for too long ends by itself
-        too, but when that is depends on clocks, and those of brokers differ by minutes here."""
+        """End open transactions by initializing a producer with each id. They would also time out, but the time of that
+        depends on the brokers' clocks, which differ by minutes here."""
         for transactional_id in (self._id, self.name):
             await _until_it_works(TransactionalProducer(self, transactional_id, self.cluster.plan.protocol).begin)
 
@@ -235,7 +235,7 @@ class Copier(Member):
         assert seat is not None
         producer, self._producer = self._producer, None
         if producer is None:
-            # In the end to each its own: who shares an id may be fenced for ever.
+            # While stopping, each member uses its own id: members that share one might fence each other forever.
             transactional_id = self.name if self.stopping else self._id
             producer = TransactionalProducer(self, transactional_id, self.cluster.plan.protocol)
             await producer.begin()
@@ -279,7 +279,7 @@ async def _until_it_works(attempt: Callable[[], Awaitable[None]]) -> None:
 
 
 class CommittedReader(SimClient):
-    """Reads the copies as far as they are decided, and leaves out what was aborted, as clients do."""
+    """Reads the copies up to the last stable offset and skips aborted records, as clients do."""
 
     async def work(self) -> None:
         await asyncio.gather(*(self._read(TopicPartition(COPIES, index)) for index in range(COPY_PARTITIONS)))

@@ -1,4 +1,4 @@
-"""The loads, one file per family. A file offers `cases()`; this table says in which order families run."""
+"""The loads, one file per family. Each file has a function `cases`. The table below defines the order."""
 
 from collections.abc import Callable
 
@@ -34,4 +34,4 @@ FAMILIES: dict[str, Callable[[Scale], list[Case]]] = {
     "memory": memory.cases,
     "start": start.cases,
 }
-"""Those on shared, warm brokers first; from `memory` on, every pass starts a broker of its own."""
+"""Families on shared, warm brokers come first. From `memory` on, every pass starts a new broker."""

@@ -1,4 +1,4 @@
-"""Three nodes: what replication costs, and how long a dead node is missed."""
+"""Three nodes: the cost of replication, and the time until a dead node is replaced."""
 
 import itertools
 import statistics
@@ -79,7 +79,7 @@ def _trip(broker: Broker, scale: Scale) -> Mapping[str, float]:
 
 
 def _trip_ms(broker: Broker, topic: str, scale: Scale) -> float:
-    """The median time until a record is acknowledged that all three replicas have, one record at a time."""
+    """The median time until a record that all three replicas have is acknowledged, one record at a time."""
     count = scale.trips // 20
     producer = Producer({"bootstrap.servers": broker.cluster_bootstrap, "acks": "all", "linger.ms": 0, "log_level": 0})
     seconds = []
@@ -93,14 +93,14 @@ def _trip_ms(broker: Broker, topic: str, scale: Scale) -> float:
 
 
 def _fail_over(broker: Broker, scale: Scale) -> Mapping[str, float]:
-    """From the kill to the moment when a living broker names living leaders for all partitions. Each side notices the
-    death in its own way: Kafka by its default heartbeats, Ottla because a lock on a file is free."""
+    """The time from the kill until a living broker reports living leaders for all partitions. Each cluster detects the
+    dead broker in its own way: Kafka by its default heartbeats, Ottla by a released file lock."""
     victim = _NODES
     with _replicated_topic(broker, scale.counts[-1], leader=victim) as topic:
         settle(scale.idle_seconds, broker.nodes)
         trip = _trip_ms(broker, topic, scale)
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-        assert _leaders(admin, topic) == {victim}, "the broker that is killed does not lead all"
+        assert _leaders(admin, topic) == {victim}, "the broker to kill does not lead all partitions"
         broker.others[-1].stop()
         killed = time.perf_counter()
         while _leaders(admin, topic) & {victim, -1}:
@@ -111,7 +111,7 @@ def _fail_over(broker: Broker, scale: Scale) -> Mapping[str, float]:
 
 @contextmanager
 def _replicated_topic(broker: Broker, partitions: int, leader: int | None = None) -> Iterator[str]:
-    """A topic on all nodes, led by one of them or by all alike."""
+    """A topic with replicas on all nodes, led by one of them or evenly by all."""
     admin: Any = AdminClient({"bootstrap.servers": broker.cluster_bootstrap, "log_level": 0})
     name = f"bench-cluster-{next(_names)}"
     _until(lambda: len(admin.list_topics(timeout=_TIMEOUT).brokers) == _NODES, "all brokers know each other")

@@ -1,4 +1,4 @@
-"""Kafka's own ConsumerPerformance on data that is in the page cache."""
+"""Kafka's ConsumerPerformance on data in the page cache."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -43,7 +43,7 @@ def _case(label: str, size: int, partitions: int) -> Case:
 
 
 def _fill(broker: Broker, scale: Scale, *, topic: str, size: int, partitions: int) -> None:
-    """Just written, so in the page cache."""
+    """Write the records. They stay in the page cache."""
     wire.create_topic(broker.bootstrap, topic, partitions)
     producer_performance(broker, topic, _count(scale, size), size)
 
@@ -53,7 +53,7 @@ def _drop(broker: Broker, scale: Scale, *, topic: str) -> None:
 
 
 def _count(scale: Scale, size: int) -> int:
-    """Reading is faster than writing, so take more, that the fetching and not the starting is measured."""
+    """More records than for writing, because reading is faster, so that the start of the tool matters less."""
     return 4 * scale.records(size)
 
 

@@ -1,7 +1,7 @@
-"""From the producer's call until the consumer has the record, one record at a time.
+"""The latency from the producer's call until the consumer has the record, one record at a time.
 
-Kafka's EndToEndLatency prints its percentiles in whole milliseconds, rounded down, so each is taken for the middle of
-its millisecond, and librdkafka makes the same trips with a finer clock.
+Kafka's EndToEndLatency rounds percentiles down to whole milliseconds, so the middle of the millisecond is used.
+librdkafka makes the same trips with a finer clock.
 """
 
 from collections.abc import Mapping

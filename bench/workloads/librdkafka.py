@@ -1,4 +1,4 @@
-"""librdkafka with its defaults, as Python programs use it."""
+"""librdkafka with its defaults, as used from Python."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -44,7 +44,7 @@ def _consume_case(label: str, size: int) -> Case:
 
 
 def _send(broker: Broker, topic: str, records: int, size: int) -> float:
-    """Returns the seconds it took."""
+    """Returns the duration in seconds."""
     seconds = librdkafka.run(Load("produce", broker.bootstrap, topic, records, size)).seconds
     [arrived] = wire.end_offsets(broker.bootstrap, topic)
     if arrived < records:

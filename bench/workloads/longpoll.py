@@ -1,4 +1,4 @@
-"""64 consumers with a fetch open at the end of one partition, while one producer writes to it."""
+"""64 consumers with an open fetch at the end of one partition, while one producer writes to it."""
 
 from collections.abc import Mapping
 from functools import partial

@@ -1,6 +1,6 @@
-"""Resident memory: of a broker that has just started, at its peak under load, and with many partitions.
+"""Resident memory of a newly started broker, at its peak under load, and with many partitions.
 
-Also what one more partition or connection costs while nobody uses it.
+Also the cost of one more idle partition or connection.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ def cases(scale: Scale) -> list[Case]:
 
 
 def _idle_and_loaded(broker: Broker, scale: Scale) -> Mapping[str, float]:
-    """The loads are those of the other families: Kafka's tools, then small and large raw requests."""
+    """The loads of the other families: Kafka's tools, then small and large raw requests."""
     time.sleep(scale.idle_seconds)
     idle = broker.usage().rss_bytes
     size = 1000
@@ -65,7 +65,7 @@ def _idle_connections(broker: Broker, scale: Scale) -> Mapping[str, float]:
 
 
 def _many_partitions(broker: Broker, scale: Scale) -> Mapping[str, float]:
-    """All written to before the memory is read, so that nobody wins by opening files late."""
+    """Write to all partitions before the memory is read, so that opening files late brings no advantage."""
     partitions = scale.counts[-1]
     before = _AtRest(broker, scale)
     wire.create_topic(broker.bootstrap, "many", partitions)
@@ -90,7 +90,7 @@ def _cost_metrics(what: str) -> tuple[Metric, ...]:
 
 
 class _AtRest:
-    """What a broker uses while nobody asks it for anything, once it has come to rest."""
+    """CPU and memory of an idle broker."""
 
     def __init__(self, broker: Broker, scale: Scale) -> None:
         time.sleep(scale.idle_seconds / 2)
@@ -100,7 +100,7 @@ class _AtRest:
         self.rss = broker.usage().rss_bytes
 
     def cost_of_each(self, before: "_AtRest", count: int, what: str) -> Mapping[str, float]:
-        """What one of them has added. A broker that gave memory back meanwhile shows as nothing."""
+        """The cost of each added item. If the broker returned memory in between, the cost is 0."""
         return {
             f"memory of an idle {what}": max(0.0, (self.rss - before.rss) / count / 1e3),
             f"CPU of an idle {what}": max(0.0, (self.cpu_share - before.cpu_share) / count * 1e6),

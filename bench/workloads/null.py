@@ -1,4 +1,4 @@
-"""1 MB requests, both ways, beside a broker that does nothing but what the kernel makes it do."""
+"""1 MB requests in both directions, compared with the null broker."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,11 +12,11 @@ from bench.measurement import KAFKA, NULL, OTTLA, Metric, Unit, at_most
 
 _CONNECTIONS = 4
 _BATCHES = 200
-"""Enough to fetch different data each time, few enough to stay in the page cache."""
+"""Enough to fetch different data each time, but few enough to stay in the page cache."""
 _MORE_PAGES = 4
-"""Two gigabytes and more are written in one pass."""
+"""One pass writes two gigabytes and more."""
 _MOST_SECONDS = 1.0
-"""A gigabyte a second is too much to go on until the kernel holds writers back, which would measure the disk."""
+"""Short, because at a gigabyte per second the kernel soon throttles writers, and the disk would be measured."""
 _BROKERS = (KAFKA, OTTLA, NULL)
 _BAR = at_most(1.5, "1 MB requests, both ways: broker CPU per GB to the null broker")
 _METRICS = (

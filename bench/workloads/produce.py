@@ -1,4 +1,4 @@
-"""Kafka's own ProducerPerformance, as fast as it can."""
+"""Kafka's ProducerPerformance at full speed."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -13,11 +13,11 @@ _ACKS = {
     "acks=all": ("acks=all", "enable.idempotence=false"),
     "idempotent": (),
 }
-"""The last is the producer's default, with acks=all."""
+"""The last entry is the producer's default, with acks=all."""
 _SIZES = {"100 B": 100, "1 KB": 1000}
 _PARTITIONS = (1, 16)
 _TIMES = 4
-"""As many records as other loads, that the tool's own JVM has compiled what it needs within the first third of them."""
+"""Times the records of other loads, so that the tool's JVM has compiled its code within the first third."""
 _WARMUP_PART = 3
 
 _CPU = Metric("broker CPU", Unit.SECONDS_PER_GIGABYTE, plotted=True)
@@ -25,7 +25,7 @@ _FLOOR = (
     Metric("throughput", Unit.RECORDS_PER_SECOND, None, NULL),
     Metric("average latency", Unit.MILLISECONDS, None, NULL),
 )
-"""What the tool itself leaves to a broker that only receives, writes and answers."""
+"""The limit of the tool itself, measured with a broker that only receives, writes and answers."""
 _METRICS = (
     Metric("throughput", Unit.RECORDS_PER_SECOND, at_least(1.5, "ProducerPerformance: records/s"), plotted=True),
     Metric("average latency", Unit.MILLISECONDS, at_most(1 / 3, "ProducerPerformance: average latency"), plotted=True),
@@ -75,7 +75,7 @@ def cases(scale: Scale) -> list[Case]:
 def _measure(
     broker: Broker, scale: Scale, *, size: int, properties: tuple[str, ...], partitions: int
 ) -> Mapping[str, float]:
-    """The rate is that of the steady state: the first third of the records warms up."""
+    """The rate of the steady state: the first third of the records is warm-up."""
     count = _TIMES * scale.records(size)
     with new_topic(broker, partitions) as topic:
         before = broker.cpu_seconds()

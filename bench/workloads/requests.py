@@ -1,4 +1,4 @@
-"""Request rates, by the raw generator."""
+"""Request rates, measured by the raw generator."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -28,7 +28,7 @@ _FLOOR = (
     Metric("rate", Unit.REQUESTS_PER_SECOND, None, NULL),
     Metric("broker CPU", Unit.MICROSECONDS_PER_REQUEST, None, NULL),
 )
-"""What is left for a broker in Python that only receives, writes and answers."""
+"""The limit for a broker in Python, measured with one that only receives, writes and answers."""
 _MEDIUM = tuple(Metric(metric.name, metric.unit, plotted=metric.plotted) for metric in _SMALL)
 
 

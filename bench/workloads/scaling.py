@@ -1,4 +1,4 @@
-"""Whether a request costs more when there are many partitions or connections."""
+"""The cost of a request with many partitions or connections."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,12 +11,12 @@ from bench.measurement import Metric, Unit
 
 _KINDS = ("produce", "fetch")
 _SECONDS = 1.5
-"""A window, at most: CPU time is stable, so less than elsewhere is enough for all the counts."""
+"""Maximum length of a window. CPU time is stable, so a shorter window than elsewhere is enough."""
 _IN_FLIGHT = 10
-"""No more than the smallest number of connections, so that all numbers of them are asked the same."""
+"""At most the smallest number of connections, so that the load is the same for all counts."""
 
 _OFFSETS = 8
-"""Fetched in turn from each partition: a broker that remembers the last answer has to look for the next one."""
+"""Number of offsets fetched in turn from each partition, so that a broker cannot reuse its last answer."""
 
 
 def cases(scale: Scale) -> list[Case]:
@@ -37,7 +37,7 @@ def _case(scale: Scale, what: str, measure: Measure, pass_seconds: float) -> Cas
 
 
 def _connections(broker: Broker, scale: Scale) -> Mapping[str, float]:
-    """Connections take turns, so that each of them is used and most are idle at any time."""
+    """Connections take turns, so that all of them are used and most are idle at any time."""
     values: dict[str, float] = {}
     with new_topic(broker) as topic:
         for count in scale.counts:
@@ -46,7 +46,7 @@ def _connections(broker: Broker, scale: Scale) -> Mapping[str, float]:
 
 
 def _partitions(broker: Broker, scale: Scale) -> Mapping[str, float]:
-    """Topics are added until the broker has as many partitions as wanted; the load goes round the newest topic."""
+    """Add topics until the broker has the wanted number of partitions. The load uses the newest topic."""
     values: dict[str, float] = {}
     existing = 0
     for count in scale.counts:
@@ -89,5 +89,5 @@ def _growth(values: Mapping[str, float], scale: Scale) -> dict[str, float]:
 
 
 def _growth_name(kind: str, scale: Scale) -> str:
-    """What a request costs with the most of them, as a multiple of what it costs with the fewest."""
+    """Name of the ratio of the cost at the largest count to the cost at the smallest."""
     return f"{kind}, {scale.counts[-1]:,} to {scale.counts[0]:,}"

@@ -1,7 +1,7 @@
-"""Topics read by Spark: Ottla's own data source beside Spark's JVM connector, both on Ottla's broker.
+"""Spark reads topics: Ottla's data source compared with Spark's JVM connector, both on Ottla's broker.
 
-Each has a SparkSession of its own, with Spark's defaults on all cores. The connector runs twice: with its defaults, and
-with the options that made it fastest.
+Each side has its own SparkSession, with Spark's defaults, on all cores. The connector runs twice: with its defaults,
+and with the options that made it fastest.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from bench.spark import Job, Spark, SparkError, connector_jars, missing
 
 PARTITIONS = 4
 _RATE = 50
-"""Records per second, of which each is waited for."""
+"""Records per second. The load waits for each record."""
 _DEFAULTS = "to its defaults"
 _TUNED = "to its tuned options"
 _TUNING = {"kafka.max.poll.records": "10000", "kafka.fetch.max.wait.ms": "10"}
@@ -95,7 +95,7 @@ def _topic(rows: int) -> str:
 
 
 def _fill(broker: Broker, scale: Scale, *, rows: int) -> None:
-    """Once for all cases that read it."""
+    """Fill the topic once for all cases that read it."""
     topic = _topic(rows)
     if sum(wire.end_offsets(broker.bootstrap, topic, PARTITIONS)) == rows:
         return
@@ -107,7 +107,7 @@ def _fill(broker: Broker, scale: Scale, *, rows: int) -> None:
 
 
 def _leave(broker: Broker, scale: Scale) -> None:
-    """The next case reads the same rows."""
+    """Keep the topic: the next case reads the same rows."""
 
 
 def _drop(broker: Broker, scale: Scale, *, rows: int) -> None:
@@ -115,7 +115,7 @@ def _drop(broker: Broker, scale: Scale, *, rows: int) -> None:
 
 
 def _session(broker: Broker) -> tuple[Spark, str]:
-    """The session for what is measured, and the name of its data source."""
+    """The session of the measured side, and the name of its data source."""
     source = "ottla" if broker.name == OTTLA else "kafka"
     if source not in broker.clients:
         if source == "kafka" and (problem := missing()):
@@ -142,7 +142,7 @@ def _read(broker: Broker, scale: Scale, *, kind: Literal["noop", "parquet"], row
 
 
 def _latency(broker: Broker, scale: Scale) -> Mapping[str, float]:
-    """From the producer's call until a consumer has the row from the topic that the query writes to."""
+    """The latency from the producer's call until a consumer has the row from the query's output topic."""
     session, source = _session(broker)
     server = {"kafka.bootstrap.servers": broker.bootstrap}
     with new_topic(broker) as topic, new_topic(broker) as output:

@@ -1,4 +1,4 @@
-"""From starting the process to the first acknowledged message, on an empty data directory."""
+"""The time from the start of the process to the first acknowledged message, with an empty data directory."""
 
 import itertools
 import time
@@ -12,7 +12,7 @@ from ottla.errors import ErrorCode
 
 _PAUSE = 0.002
 _attempts = itertools.count()
-"""A topic may have been created by an attempt that failed later, so each has its own."""
+"""Numbers the attempts: a failed attempt may have created its topic, so each uses its own."""
 
 
 def cases(scale: Scale) -> list[Case]:
@@ -29,7 +29,7 @@ def cases(scale: Scale) -> list[Case]:
 
 
 def _measure(broker: Broker, scale: Scale) -> Mapping[str, float]:
-    """Kafka's storage has been formatted before its process started, which is not counted."""
+    """Kafka's storage is formatted before its process starts, which is not counted."""
     deadline = time.perf_counter() + START_TIMEOUT
     while not _first_message(broker):
         broker.check()

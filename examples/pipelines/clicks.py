@@ -1,4 +1,4 @@
-"""Clicks per page and minute: the smallest pipeline that is of use."""
+"""Clicks per page and minute: a minimal useful pipeline."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -10,5 +10,5 @@ clicks = topics("clicks", schema="user string not null, page string, at timestam
 
 @pipeline(clicks, to=to_topic("clicks-per-page", key="page"))
 def clicks_per_page(rows: DataFrame) -> DataFrame:
-    """How often each page was clicked, minute by minute."""
+    """The number of clicks on each page, for every minute."""
     return rows.groupBy(F.window("at", "1 minute"), "page").count().select("window.start", "page", "count")

@@ -1,4 +1,4 @@
-"""Orders with their customers' cities, to a topic exactly once, and by day to parquet.
+"""Orders with the cities of their customers, written to a topic exactly once and to parquet by day.
 
 ottla pipeline run examples/pipelines/orders.py --set cities=cities.csv
 """
@@ -25,7 +25,7 @@ CITIES = parameter("cities", "cities.csv")
     ],
 )
 def with_city(rows: DataFrame) -> DataFrame:
-    """Each order and where its customer lives."""
+    """Each order with the city of its customer."""
     cities = SparkSession.active().read.csv(CITIES, header=True, schema="customer long, city string")
     known = rows.join(F.broadcast(cities), "customer", "left")
     return known.select("id", "customer", "amount", F.coalesce("city", F.lit("unknown")).alias("city"), "at")
