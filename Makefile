@@ -12,7 +12,7 @@ DEV    := $(VENV)/.dev
 KAFKA_JARS ?= $(wildcard $(CURDIR)/build/kafka-jars)
 SPARK_JARS ?= $(wildcard $(CURDIR)/build/spark-jars)
 
-.PHONY: setup run test compiled test-compiled test-spark demo torture hostile sim check bench profile lock docs kafka-jars spark-jars clean
+.PHONY: setup run test test-spark demo torture hostile sim check bench profile lock docs kafka-jars spark-jars clean
 
 setup: $(DEV)
 
@@ -24,26 +24,6 @@ run: $(RUN)
 
 test: $(DEV)
 	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
-
-# The same source with the modules of pyproject.toml's list compiled by mypyc, in a virtual environment of its own. Needs a C
-# compiler and takes some minutes. The checkout's `src` is not on the path there: its modules would hide the compiled ones.
-COMPILED_VENV  := .venv-compiled
-COMPILED_BIN   := $(COMPILED_VENV)/bin
-COMPILED_STAMP := $(COMPILED_VENV)/.installed
-
-compiled: $(COMPILED_STAMP)
-
-$(COMPILED_STAMP): requirements/dev.lock pyproject.toml hatch_build.py $(shell find src -name '*.py')
-	@test -x $(COMPILED_BIN)/python || $(PYTHON) -m venv $(COMPILED_VENV)
-	@$(COMPILED_BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
-	@rm -rf build/compiled
-	@OTTLA_COMPILE=1 $(COMPILED_BIN)/python -m hatchling build --target wheel --directory build/compiled
-	@$(COMPILED_BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/compiled/*.whl
-	@touch $@
-
-test-compiled: compiled
-	@$(COMPILED_BIN)/python -m tests.compiled
-	@KAFKA_JARS=$(KAFKA_JARS) $(COMPILED_BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 # For so many minutes each: transactional copiers and a broker, killed at random, and is the copy exact? Then a cluster whose
 # brokers and ZooKeeper are killed, paused and cut off, and were its clients told the truth? `make torture SEED=7` repeats a
@@ -88,8 +68,8 @@ build/spark-jars: tests/compat/spark/pom.xml
 	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/$@
 
 check: $(DEV)
-	$(BIN)/ruff check src tests bench examples sim requirements hatch_build.py
-	$(BIN)/ruff format --check src tests bench examples sim requirements hatch_build.py
+	$(BIN)/ruff check src tests bench examples sim requirements
+	$(BIN)/ruff format --check src tests bench examples sim requirements
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -119,4 +99,4 @@ lock:
 	$(COMPILE) --group build -c requirements/dev.lock -o requirements/run.lock $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(COMPILED_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

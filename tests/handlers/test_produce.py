@@ -21,7 +21,6 @@ from ottla.wire.api.create_topics import (
     CreateTopicsResponse,
 )
 from ottla.wire.api.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from tests.compiled import needs_interpreted
 from tests.server.wire_client import encode_request
 from tests.server.worlds import MemoryConnection, Running, asynchronous, running, until
 
@@ -176,7 +175,6 @@ async def test_a_refused_batch_does_not_keep_the_others_of_its_request_out(tmp_p
         assert world.broker.replicas.leader_of(topic, 1).high_watermark == 0
 
 
-@needs_interpreted("ottla.replication.partition")
 @asynchronous
 async def test_whatever_keeps_a_batch_from_being_stored_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

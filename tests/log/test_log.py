@@ -10,7 +10,6 @@ from ottla.log.log import Log
 from ottla.log.segment import Segment
 from ottla.log.segments import Segments
 from ottla.records.header import read_header
-from tests.compiled import needs_interpreted
 from tests.log.fault_disk import FaultDisk, FaultFile
 from tests.log.world import NOW_MS, Batch, StillClock, append, batch, content, new_log, open_directory, read_all
 
@@ -482,7 +481,6 @@ def test_rolled_segments_are_synced_with_their_indexes() -> None:
             assert disk._node(f"{log.path}/{name}").durable == disk.read_bytes(f"{log.path}/{name}") != b""
 
 
-@needs_interpreted("ottla.log.segments")
 def test_a_sync_in_the_middle_of_a_roll_misses_no_segment(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread may run at any point of a roll: here just before and just after the new segment becomes active."""
     disk = FaultDisk()
