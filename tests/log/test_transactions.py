@@ -6,7 +6,7 @@ from ottla.log.transactions import OpenTransactions
 
 def test_nothing_is_unstable_at_first() -> None:
     transactions = OpenTransactions()
-    assert not transactions
+    assert transactions.all_stable
     assert transactions.first_unstable() is None
 
 
@@ -19,7 +19,7 @@ def test_a_transaction_is_unstable_until_its_marker_is_replicated() -> None:
     assert transactions.first_unstable() == 10
     transactions.replicated(15)
     assert transactions.first_unstable() is None
-    assert not transactions
+    assert transactions.all_stable
 
 
 def test_the_first_of_those_that_are_open_counts() -> None:

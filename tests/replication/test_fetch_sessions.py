@@ -12,15 +12,24 @@ from ottla.replication.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     AnyFetch,
-    FetchPartition,
     FetchSession,
     FetchSessions,
     Key,
+    Wanted,
 )
+from ottla.replication.reads import PartitionRead
 from tests.manual_clock import ManualClock
 from tests.replication.world import expect
 
 BY_ID = TopicId(bytes(range(16)))
+
+
+def wanted(index: int, offset: int, max_bytes: int = 1000, leader_epoch: int = -1) -> Wanted:
+    return index, leader_epoch, offset, -1, -1, max_bytes, bytes(16), 0
+
+
+def read(index: int, high_watermark: int, log_start: int, records: bytes = b"") -> PartitionRead:
+    return PartitionRead(index, 0, high_watermark, high_watermark, log_start, records=records)
 
 
 class Broker:
@@ -39,12 +48,16 @@ class Broker:
         by_topic_id: bool = False,
     ) -> AnyFetch:
         topic = BY_ID if by_topic_id else "clicks"
-        wanted = [FetchPartition((topic, index), offset, 1000, -1) for index in partitions]
-        return self.sessions.begin(session_id, epoch, wanted, [(topic, index) for index in forgotten], by_topic_id)
+        named: list[tuple[Key, Wanted]] = [((topic, index), wanted(index, offset)) for index in partitions]
+        return self.sessions.begin(session_id, epoch, named, [(topic, index) for index in forgotten], by_topic_id)
 
 
 def indexes(session: AnyFetch) -> list[int]:
-    return [partition.key[1] for partition in session]
+    return [index for (_, index), _ in session.wanted()]
+
+
+def offsets(session: AnyFetch) -> dict[Key, int]:
+    return {key: fetch_offset for key, (_, _, fetch_offset, *_) in session.wanted()}
 
 
 def test_a_full_fetch_begins_a_session() -> None:
@@ -62,7 +75,7 @@ def test_an_incremental_fetch_names_only_what_changed() -> None:
     session = broker.fetch(session_id, 1, [1, 3], [2], offset=9)
     assert session.id == session_id
     assert not session.full
-    assert {partition.key[1]: partition.fetch_offset for partition in session} == {0: 5, 1: 9, 3: 9}
+    assert offsets(session) == {("clicks", 0): 5, ("clicks", 1): 9, ("clicks", 3): 9}
     session = broker.fetch(session_id, 2)
     assert indexes(session) == [0, 1, 3]
 
@@ -70,9 +83,8 @@ def test_an_incremental_fetch_names_only_what_changed() -> None:
 def test_every_detail_of_a_partition_can_change() -> None:
     broker = Broker()
     session_id = broker.fetch(partitions=[0]).id
-    changed = FetchPartition(("clicks", 0), 7, 123, 4)
-    (known,) = broker.sessions.begin(session_id, 1, [changed], [], False)
-    assert (known.fetch_offset, known.max_bytes, known.leader_epoch) == (7, 123, 4)
+    changed = (("clicks", 0), wanted(0, 7, 123, 4))
+    assert list(broker.sessions.begin(session_id, 1, [changed], [], False).wanted()) == [changed]
 
 
 def test_added_and_forgotten_in_one_request_is_forgotten() -> None:
@@ -110,9 +122,8 @@ def test_the_epoch_after_the_largest_is_1() -> None:
 
 
 def test_of_a_partition_that_is_named_twice_the_last_counts() -> None:
-    twice = [FetchPartition(("clicks", 0), offset, 100, -1) for offset in (3, 4)]
-    (wanted,) = Broker().sessions.begin(0, FINAL_EPOCH, twice, [], False)
-    assert wanted.fetch_offset == 4
+    twice: list[tuple[Key, Wanted]] = [(("clicks", 0), wanted(0, offset)) for offset in (3, 4)]
+    assert offsets(Broker().sessions.begin(0, FINAL_EPOCH, twice, [], False)) == {("clicks", 0): 4}
 
 
 def test_the_final_epoch_ends_the_session_and_still_fetches() -> None:
@@ -213,36 +224,52 @@ def test_a_replaced_session_gives_its_room_to_the_new_one() -> None:
 # The partitions that a reply must have
 
 
+def session_of(broker: Broker, *partitions: int) -> FetchSession:
+    session = broker.fetch(partitions=partitions)
+    assert isinstance(session, FetchSession)
+    return session
+
+
 def test_a_full_reply_names_everything_an_incremental_one_only_news() -> None:
     broker = Broker()
-    session = broker.fetch(partitions=[0])
-    (partition,) = session
-    assert session.has_news(partition, 10, 0, urgent=False)
-    assert session.has_news(partition, 10, 0, urgent=False), "as long as it is the full reply"
+    session, key = session_of(broker, 0), ("clicks", 0)
+    assert session.has_news(key, read(0, 10, 0))
+    assert session.has_news(key, read(0, 10, 0)), "as long as it is the full reply"
     broker.fetch(session.id, 1)
-    assert not session.has_news(partition, 10, 0, urgent=False)
-    assert session.has_news(partition, 10, 0, urgent=True)
-    assert session.has_news(partition, 11, 0, urgent=False)
-    assert session.has_news(partition, 11, 3, urgent=False)
-    assert not session.has_news(partition, 11, 3, urgent=False)
+    assert not session.has_news(key, read(0, 10, 0))
+    assert session.has_news(key, read(0, 10, 0, b"records"))
+    assert session.has_news(key, read(0, 11, 0))
+    assert session.has_news(key, read(0, 11, 3))
+    assert not session.has_news(key, read(0, 11, 3))
+    assert session.has_news(key, read(0, 11, 3)._replace(error=ErrorCode.OFFSET_OUT_OF_RANGE))
+    assert session.has_news(key, read(0, 11, 3)._replace(diverging=(1, 5)))
+    assert session.has_news(key, read(0, 11, 3)._replace(preferred_replica=2))
 
 
 def test_an_added_partition_is_named_once_even_if_it_is_empty() -> None:
     broker = Broker()
-    session = broker.fetch(partitions=[0])
-    assert isinstance(session, FetchSession)
+    session = session_of(broker, 0)
     broker.fetch(session.id, 1, [1])
-    added = session.partitions["clicks", 1]
-    assert session.has_news(added, 0, 0, urgent=False)
-    assert not session.has_news(added, 0, 0, urgent=False)
+    assert session.has_news(("clicks", 1), read(1, 0, 0))
+    assert not session.has_news(("clicks", 1), read(1, 0, 0))
+
+
+def test_a_partition_that_is_forgotten_and_added_again_is_named() -> None:
+    broker = Broker()
+    session = session_of(broker, 0, 1)
+    session.has_news(("clicks", 1), read(1, 0, 0))
+    broker.fetch(session.id, 1, forgotten=[1])
+    broker.fetch(session.id, 2, [1])
+    assert session.has_news(("clicks", 1), read(1, 0, 0))
 
 
 def test_who_got_records_queues_at_the_end() -> None:
     broker = Broker()
-    session = broker.fetch(partitions=[0, 1, 2])
-    session.served(("clicks", 0))
+    session = session_of(broker, 0, 1, 2)
+    broker.fetch(session.id, 1)
+    session.has_news(("clicks", 0), read(0, 10, 0, b"records"))
     assert indexes(session) == [1, 2, 0]
-    session.served(("clicks", 2))
+    session.has_news(("clicks", 2), read(2, 10, 0, b"records"))
     assert indexes(session) == [1, 0, 2]
 
 
@@ -275,11 +302,12 @@ steps = st.lists(
 
 def reply(session: AnyFetch, marks: dict[int, tuple[int, int]]) -> dict[Key, tuple[int, int]]:
     """The partitions that a reply must have, for these high watermarks and log starts."""
-    return {
-        partition.key: marks.get(partition.key[1], (0, 0))
-        for partition in session
-        if session.has_news(partition, *marks.get(partition.key[1], (0, 0)), urgent=False)
-    }
+    told = {}
+    for key, _ in session.wanted():
+        mark = marks.get(key[1], (0, 0))
+        if not isinstance(session, FetchSession) or session.has_news(key, read(key[1], *mark)):
+            told[key] = mark
+    return told
 
 
 @settings(max_examples=60, deadline=None)
@@ -308,7 +336,7 @@ def test_clients_that_follow_the_protocol_agree_with_a_naive_model(
             client.offsets, client.told = named, {}
             epoch = FINAL_EPOCH if move == "close" else INITIAL_EPOCH
         session = broker.fetch(client.session_id, epoch, partitions, forgotten if incremental else (), offset=offset)
-        assert {partition.key: partition.fetch_offset for partition in session} == client.offsets
+        assert offsets(session) == client.offsets
         now = {key: marks.get(key[1], (0, 0)) for key in client.offsets}
         news = {key: mark for key, mark in now.items() if not incremental or client.told.get(key) != mark}
         assert reply(session, marks) == news

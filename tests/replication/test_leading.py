@@ -10,7 +10,7 @@ from ottla.log.log import LogRead
 from ottla.model import LeaderEpoch
 from ottla.records.control import EndTransactionMarker
 from ottla.replication.followers import Followers
-from ottla.replication.waiting import DataWaiter
+from ottla.replication.waiting import DataWaiter, Wakeups
 from tests.replication.world import PartitionWorld, batch, expect, on_loop, settle, values, visible
 
 MAX_LAG = 30.0
@@ -235,7 +235,7 @@ async def test_a_fetch_is_woken_by_the_bytes_that_become_readable(tmp_path: Path
         world.partition.append(batch(bytes(100)), replication_timeout=None)
     size = world.partition.read_everything(0, 1).size
     woken = asyncio.Event()
-    DataWaiter(world.clock, [world.partition.waiters], 3 * size, 60, woken.set)
+    DataWaiter(world.clock, Wakeups(), [world.partition.waiters], 3 * size, 60, woken.set)
     for end in (1, 2, 3):
         await settle()
         assert not woken.is_set()

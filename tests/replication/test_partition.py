@@ -9,7 +9,7 @@ from ottla.errors import ErrorCode, KafkaError
 from ottla.model import LeaderEpoch
 from ottla.records.header import iter_headers
 from ottla.replication.partition import Appended, Partition
-from ottla.replication.waiting import DataWaiter
+from ottla.replication.waiting import DataWaiter, Wakeups
 from tests.manual_clock import NOW_MS
 from tests.replication.world import (
     TOPIC_ID,
@@ -171,7 +171,7 @@ async def test_after_a_failed_sync_the_recovery_point_stays(tmp_path: Path) -> N
 async def test_a_failed_sync_wakes_those_who_wait_for_data(tmp_path: Path) -> None:
     world = PartitionWorld(tmp_path, SYNC_EACH)
     woken = asyncio.Event()
-    DataWaiter(world.clock, [world.partition.waiters], 1, 60, woken.set)
+    DataWaiter(world.clock, Wakeups(), [world.partition.waiters], 1, 60, woken.set)
     world.disk.break_("sync", ".log")
     appended = world.partition.append(batch())
     await settle()
@@ -185,7 +185,7 @@ async def test_a_fetch_waits_for_its_bytes_not_for_any_sync(tmp_path: Path) -> N
     world.partition.append(batch(bytes(10_000)))
     await settle()
     woken = asyncio.Event()
-    DataWaiter(world.clock, [world.partition.waiters], 300, 60, woken.set)
+    DataWaiter(world.clock, Wakeups(), [world.partition.waiters], 300, 60, woken.set)
     for _ in range(3):
         assert not woken.is_set()
         world.partition.append(batch(bytes(40)))
@@ -466,7 +466,7 @@ async def test_records_show_when_flush_ms_is_over(tmp_path: Path) -> None:
     world = PartitionWorld(tmp_path, {**SYNC_FIRST, "flush.ms": "1000"})
     appended = world.partition.append(batch(b"a"))
     woken = asyncio.Event()
-    DataWaiter(world.clock, [world.partition.waiters], 1, 60, woken.set)
+    DataWaiter(world.clock, Wakeups(), [world.partition.waiters], 1, 60, woken.set)
     world.clock.advance(0.9)
     await settle()
     assert (acknowledged(appended), visible(world.partition), woken.is_set()) == (False, [], False)

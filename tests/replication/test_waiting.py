@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ottla.replication.waiting import DataWaiter
+from ottla.replication.waiting import DataWaiter, Wakeups
 from tests.replication.world import PartitionWorld, batch, on_loop, settle
 
 
@@ -13,7 +13,7 @@ class Poll:
         self.calls = 0
         self.partitions = [world.partition for world in worlds]
         self.waiter = DataWaiter(
-            worlds[0].clock, [it.waiters for it in self.partitions], missing, timeout, self._called
+            worlds[0].clock, Wakeups(), [it.waiters for it in self.partitions], missing, timeout, self._called
         )
 
     def _called(self) -> None:

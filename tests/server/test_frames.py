@@ -26,7 +26,7 @@ def put(reader: FrameReader, data: bytes) -> int:
     room = reader.buffer()
     count = min(len(room), len(data))
     room[:count] = data[:count]
-    reader.received(count)
+    reader.filled += count
     return count
 
 

@@ -148,7 +148,8 @@ def test_records_that_expand_to_half_a_gigabyte(process: BrokerProcess) -> None:
         client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 4, CreateTopicsResponse)
         answer = produce(client, "compacted", bytes(bomb))
     assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
-    assert process.memory() < before + 50 * MEGABYTE
+    # The thread that opened the batch frees its memory shortly after the answer.
+    assert eventually(lambda: process.memory() < before + 50 * MEGABYTE)
 
 
 def test_one_client_with_much_to_do_does_not_hold_up_the_others(process: BrokerProcess) -> None:

@@ -231,13 +231,14 @@ class SocketConnection:
         if self._socket is None:
             return
         outbox = self._outbox
-        waits = bool(outbox)
-        for part in parts if waits or len(parts) == 1 else self._outgoing.gathered(parts):
+        if not outbox:
+            if len(parts) > 1:
+                parts = self._outgoing.gathered(parts)
+            self._outgoing.add(self)
+        for part in parts:
             if size := len(part):
                 outbox.append(part)
                 self.unsent += size
-        if outbox and not waits:
-            self._outgoing.add(self)
 
     def send_queued(self) -> None:
         """Hand to the kernel what it takes now."""
@@ -249,12 +250,14 @@ class SocketConnection:
             self._receiver.drained()
 
     def _send_now(self) -> None:
+        outbox = self._outbox
         try:
-            while self._outbox:
-                if isinstance(self._outbox[0], FileSlice):
-                    self._send_file_slice(self._outbox[0])
+            while outbox:
+                part = outbox[0]
+                if isinstance(part, FileSlice):
+                    self._send_file_slice(part)
                 else:
-                    self._send_bytes()
+                    self._send_bytes(part)
         except (BlockingIOError, InterruptedError):
             self._wait_writable()
         except _ColdSlice:
@@ -262,11 +265,11 @@ class SocketConnection:
         except OSError:
             self.close()
 
-    def _send_bytes(self) -> None:
-        assert self._socket is not None
-        outbox = self._outbox
+    def _send_bytes(self, first: Buffer) -> None:
+        sock, outbox = self._socket, self._outbox
+        assert sock is not None
         if len(outbox) == 1:
-            sent = self._socket.send(outbox[0])  # type: ignore[arg-type]
+            sent = sock.send(first)
             if sent == self.unsent:
                 outbox.clear()
                 self.unsent = 0
@@ -278,7 +281,7 @@ class SocketConnection:
                     break
                 run.append(part)
             # More follows (a file slice, or what is past the run): let the kernel fill whole packets.
-            sent = self._socket.sendmsg(run, (), socket.MSG_MORE if len(run) < len(outbox) else 0)
+            sent = sock.sendmsg(run, (), socket.MSG_MORE if len(run) < len(outbox) else 0)
         self.unsent -= sent
         while sent:
             head = outbox[0]

@@ -56,8 +56,19 @@ def handle(broker: Broker, exchange: Exchange, request: Request) -> Reply:
     if acks not in _VALID_ACKS:
         refusal = KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks} is not 0, 1 or -1")
         return appends.append(topics, lambda _: refusal)
+    for _, _, batches in topics:
+        for _, records in batches:
+            if records is not None and len(records) >= HEADER_SIZE and records[_FLAGS_AT] & TRANSACTIONAL_FLAG:
+                return _append_to_transaction(appends, exchange, transactional_id, topics)
+    return appends.append(topics, None)
+
+
+def _append_to_transaction(
+    appends: _Appends, exchange: Exchange, transactional_id: str | None, topics: list[TopicBatches]
+) -> Reply:
+    broker = appends.broker
     batches = _transactional_batches(broker, exchange, topics)
-    if batches is None:
+    if not batches:
         return appends.append(topics, None)
     if transactional_id is None:
         refusal = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transaction without its id")
@@ -70,16 +81,13 @@ def handle(broker: Broker, exchange: Exchange, request: Request) -> Reply:
 
 def _transactional_batches(
     broker: Broker, exchange: Exchange, topics: list[TopicBatches]
-) -> dict[TopicPartition, BatchHeader] | None:
-    """The headers of the batches that are parts of transactions; None if there are none, as mostly."""
-    found: dict[TopicPartition, BatchHeader] | None = None
+) -> dict[TopicPartition, BatchHeader]:
+    """The headers of the batches that are parts of transactions."""
+    found: dict[TopicPartition, BatchHeader] = {}
     for name, topic_id, batches in topics:
         for index, records in batches:
-            if records is None or len(records) < HEADER_SIZE or not records[_FLAGS_AT] & TRANSACTIONAL_FLAG:
-                continue
             header = transactional_header(records)
             if header is not None:
-                found = {} if found is None else found
                 found[TopicPartition(_topic_name(broker, exchange, name, topic_id) or "", index)] = header
     return found
 
@@ -138,10 +146,10 @@ class _Inspection(NamedTuple):
 class _Appends:
     """The appends of one request, and its reply."""
 
-    __slots__ = ("_acks", "_broker", "_exchange", "_inspections", "_pending", "_refused", "_responses", "_timeout")
+    __slots__ = ("_acks", "_exchange", "_inspections", "_pending", "_refused", "_responses", "_timeout", "broker")
 
     def __init__(self, broker: Broker, exchange: Exchange, acks: int, timeout_ms: int) -> None:
-        self._broker = broker
+        self.broker = broker
         self._exchange = exchange
         self._acks = acks
         self._timeout = timeout_ms / 1000 if acks == ACKS_ALL else None
@@ -155,11 +163,11 @@ class _Appends:
     ) -> list[Part] | PendingReply | Coroutine[None, None, list[Part]]:
         """Append what may be appended. The reply comes once it is stored."""
         by_id = self._exchange.api_version >= _TOPIC_IDS_SINCE
-        leader_of = self._broker.replicas.leader_of
+        leader_of = self.broker.replicas.leader_of
         for name, topic_id, batches in topics:
             answers: list[Answer] = []
             self._responses.append((name, topic_id, answers))
-            topic = _topic_name(self._broker, self._exchange, name, topic_id) if by_id else name
+            topic = _topic_name(self.broker, self._exchange, name, topic_id) if by_id else name
             for index, records in batches:
                 admission: Admission | None = None
                 try:
@@ -208,7 +216,7 @@ class _Appends:
         """Open and append the batches one after the other, so that one request has at most one open batch in memory.
 
         The next request of the connection waits meanwhile: its batches must not overtake these."""
-        leader_of = self._broker.replicas.leader_of
+        leader_of = self.broker.replicas.leader_of
         for answers, position, where, records, admission in self._inspections:
             try:
                 partition = leader_of(*where)
@@ -254,7 +262,7 @@ class _Appends:
 
     def _hint_leaders(self) -> list[Endpoint]:
         """Complete answers that refuse a batch because another broker leads (KIP-951)."""
-        hints = LeaderHints(self._broker, self._exchange)
+        hints = LeaderHints(self.broker, self._exchange)
         for topic, topic_id, answers in self._responses:
             for position, answer in enumerate(answers):
                 if answer[1] == ErrorCode.NOT_LEADER_OR_FOLLOWER:

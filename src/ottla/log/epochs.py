@@ -66,7 +66,7 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> int:
-        return self._entries[-1].epoch if self._entries else NO_LEADER_EPOCH
+        return self._entries[-1][0] if self._entries else NO_LEADER_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Note that the leader of an epoch begins to write at an offset. A known epoch keeps its start.

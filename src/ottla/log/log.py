@@ -242,9 +242,10 @@ class Log:
 
     def _write(self, batch: memoryview, header: BatchHeader, base_offset: int) -> None:
         """Write a batch at its place, then account for it."""
-        last_offset = base_offset + header.last_offset_delta
+        _, _, _, _, _, _, last_offset_delta, _, timestamp, producer_id, _, _, _ = header
+        last_offset = base_offset + last_offset_delta
         segment = self._segments.active
-        if self._must_roll(segment, len(batch), last_offset, header.max_timestamp):
+        if self._must_roll(segment, len(batch), last_offset, timestamp):
             segment = self._roll_before(base_offset, last_offset)
         try:
             segment.append(batch, header, base_offset, self.config)
@@ -252,7 +253,7 @@ class Log:
             segment.cut_back()
             raise
         self.end_offset = last_offset + 1
-        if header.producer_id >= 0:
+        if producer_id >= 0:
             self.producers.update(header, base_offset)
 
     def append_marker(
@@ -373,7 +374,7 @@ class Log:
         if limit > end_offset:
             limit = end_offset
         if offset >= limit:
-            return LogRead(None, 0, 0, offset)
+            return tuple.__new__(LogRead, (None, 0, 0, offset))
         return self._reading.read(offset, max_bytes, limit, end_offset)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
@@ -384,7 +385,7 @@ class Log:
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Where a reader of committed records must stop: at most at the high watermark."""
-        if not self.producers.transactions:
+        if self.producers.transactions.all_stable:
             return high_watermark
         first = self.first_unstable_offset(high_watermark)
         return high_watermark if first is None else min(first, high_watermark)

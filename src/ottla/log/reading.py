@@ -24,6 +24,9 @@ logger = logging.getLogger("ottla.log")
 _MAX_HINTS = 32
 """Next positions of readers that are remembered, for the consumer groups and followers of one partition."""
 
+_MAX_READS = 16
+"""Results of reads that are remembered."""
+
 
 class LogRead(NamedTuple):
     """Whole batches, as a slice of a file. The slice keeps the file open, even if the segment is deleted.
@@ -39,43 +42,57 @@ class LogRead(NamedTuple):
     """The offset at which the next read should begin."""
 
 
+class _Found(NamedTuple):
+    """The result of a read. It holds no file, so the file can be closed."""
+
+    segment: Segment
+    position: int
+    size: int
+    next_offset: int
+    limits: tuple[int, int] | None
+    """The limit and the end of the log, if one of them has ended the read. None if `max_bytes` has ended it: the same
+    read then has the same result, however far the log grows."""
+
+
 class Reading:
     """Finds batches in the segments and remembers where reads ended: `_hints` maps an offset to its position.
 
-    Many readers may ask for the same offset, for example all long-polls that an append wakes. The batch is searched for
-    the first of them only.
+    Many readers may ask for the same offset, for example all long-polls that an append wakes, or several groups. The
+    batches are searched for the first of them only: `_known` has the results by offset and `max_bytes`.
     """
 
-    __slots__ = ("_asked", "_found", "_hints", "_reported", "_segments")
+    __slots__ = ("_hints", "_known", "_reported", "_segments")
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
         self._hints: dict[int, tuple[Segment, int]] | None = None
-        self._asked: tuple[int, int, int, int] | None = None
-        self._found: tuple[Segment, int, int, int]
-        """The answer to `_asked`: segment, position, size, next offset. It holds no file, so the file can be closed."""
+        self._known: dict[tuple[int, int], _Found] = {}
         self._reported: str | None = None
 
     def forget(self) -> None:
         """Drop the remembered positions, because segments were removed or truncated."""
         self._hints = None
-        self._asked = None
+        self._known.clear()
 
     def read(self, offset: int, max_bytes: int, limit: int, end_offset: int) -> LogRead:
         """See `Log.read`. The log has checked that `offset` and `limit` are in its range. Raises KafkaError."""
-        asked = (offset, max_bytes, limit, end_offset)
-        if asked != self._asked:
-            try:
-                found = self._find(*asked)
-            except DamagedBatch as error:
-                raise self.damaged(error) from error
-            if found is None:
-                return LogRead(None, 0, 0, offset)
-            self._asked, self._found = asked, found
-        segment, position, size, next_offset = self._found
-        return tuple.__new__(LogRead, (segment.file(), position, size, next_offset))
+        found = self._known.get((offset, max_bytes))
+        if found is not None:
+            segment, position, size, next_offset, limits = found
+            if limits == (limit, end_offset) if limits is not None else next_offset <= limit:
+                return tuple.__new__(LogRead, (segment.file(), position, size, next_offset))
+        try:
+            found = self._find(offset, max_bytes, limit, end_offset)
+        except DamagedBatch as error:
+            raise self.damaged(error) from error
+        if found is None:
+            return LogRead(None, 0, 0, offset)
+        if len(self._known) >= _MAX_READS:
+            self._known.clear()
+        self._known[offset, max_bytes] = found
+        return LogRead(found.segment.file(), found.position, found.size, found.next_offset)
 
-    def _find(self, offset: int, max_bytes: int, limit: int, end_offset: int) -> tuple[Segment, int, int, int] | None:
+    def _find(self, offset: int, max_bytes: int, limit: int, end_offset: int) -> _Found | None:
         place = self._locate(offset)
         if place is None:
             return None
@@ -83,12 +100,13 @@ class Reading:
         end, next_offset = self._end_of_read(segment, limit, end_offset)
         if end <= position:
             return None
+        limits: tuple[int, int] | None = (limit, end_offset)
         if end - position > max_bytes:
             boundary, following = segment.boundary(position, max_bytes)
             if boundary < end:
-                end, next_offset = boundary, following
+                end, next_offset, limits = boundary, following, None
         self._remember(next_offset, segment, end)
-        return segment, position, end - position, next_offset
+        return _Found(segment, position, end - position, next_offset, limits)
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
         """The segment and position of the first batch whose last offset is at or past an offset."""

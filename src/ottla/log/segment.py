@@ -126,20 +126,20 @@ class Segment:
 
     def note(self, header: BatchHeader, base_offset: int, position: int, config: LogConfig) -> None:
         """Account for a batch at a position: the largest timestamp, and an index entry when one is due."""
-        timestamp = header.max_timestamp
+        _, batch_length, _, _, _, _, last_offset_delta, _, timestamp, _, _, _, record_count = header
         if position == 0:
             self._first_timestamp = timestamp
-        if timestamp > self._max_timestamp and header.record_count:
+        if timestamp > self._max_timestamp and record_count:
             self._max_timestamp = timestamp
-            self._max_timestamp_offset = base_offset + header.last_offset_delta
+            self._max_timestamp_offset = base_offset + last_offset_delta
         if self._bytes_since_entry > config.index_interval_bytes:
-            self.offset_index.append(base_offset + header.last_offset_delta - self.base_offset, position)
+            self.offset_index.append(base_offset + last_offset_delta - self.base_offset, position)
             self._add_time_entry()
             self._bytes_since_entry = 0
             self.indexes_are_full = self._are_indexes_full(config.segment_index_bytes)
             if self.offset_index.wants_flush:
                 self._flush_indexes_if_possible()
-        self._bytes_since_entry += header.batch_length + LOG_OVERHEAD
+        self._bytes_since_entry += batch_length + LOG_OVERHEAD
 
     def _add_time_entry(self) -> None:
         timestamp = self.max_timestamp
@@ -332,7 +332,8 @@ class Segment:
                 self._first_timestamp = next(self.headers())[1].max_timestamp
             except DamagedBatch:
                 self._first_timestamp = NO_TIMESTAMP
-        return max(self._first_timestamp, NO_TIMESTAMP)
+        first = self._first_timestamp
+        return first if first >= 0 else NO_TIMESTAMP
 
     def _load_max_timestamp(self) -> None:
         """Read the last entry of the time index, which was written when the segment was sealed or the log closed."""

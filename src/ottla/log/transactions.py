@@ -10,7 +10,7 @@ from collections import deque
 
 
 class OpenTransactions:
-    __slots__ = ("_completed", "_ongoing")
+    __slots__ = ("_completed", "_ongoing", "all_stable")
 
     def __init__(self) -> None:
         self._ongoing: dict[int, int] = {}
@@ -19,11 +19,12 @@ class OpenTransactions:
         """First and last offsets of ended transactions whose markers may be above the high watermark. Both rise: a
         transaction that began after another and ended before it is left out, because it holds nothing back."""
 
-    def __bool__(self) -> bool:
-        return bool(self._ongoing or self._completed)
+        self.all_stable = True
+        """Whether there are no such transactions, as in most partitions. An attribute, because every fetch asks."""
 
     def begin(self, first_offset: int, producer_id: int) -> None:
         self._ongoing[first_offset] = producer_id
+        self.all_stable = False
 
     def end(self, first_offset: int, last_offset: int) -> None:
         del self._ongoing[first_offset]
@@ -35,6 +36,7 @@ class OpenTransactions:
         """Drop the transactions whose markers are below the high watermark: the markers can no longer be lost."""
         while self._completed and self._completed[0][1] < high_watermark:
             self._completed.popleft()
+        self.all_stable = not self._ongoing and not self._completed
 
     def first_unstable(self, high_watermark: int = 0) -> int | None:
         """The first unstable offset at a high watermark. Unlike `replicated`, this drops no transactions."""

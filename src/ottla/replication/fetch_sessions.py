@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import random
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import NO_LEADER_EPOCH, NO_OFFSET
 
 if TYPE_CHECKING:
     from ottla.env.clock import Clock
     from ottla.model import TopicId
     from ottla.replication.partition import Partition
+    from ottla.replication.reads import PartitionRead
 
 SESSIONLESS = 0
 INITIAL_EPOCH = 0
@@ -27,40 +27,9 @@ Key: TypeAlias = "tuple[str | TopicId, int]"
 """A partition as the client names it: by topic name, or by topic id from Fetch version 13 on."""
 
 
-class FetchPartition:
-    """One partition that a client fetches, and the state in the last reply about it."""
-
-    __slots__ = (
-        "fetch_offset",
-        "key",
-        "last_fetched_epoch",
-        "leader_epoch",
-        "log_start_offset",
-        "max_bytes",
-        "partition",
-        "told",
-    )
-
-    def __init__(
-        self,
-        key: Key,
-        fetch_offset: int,
-        max_bytes: int,
-        leader_epoch: int,
-        last_fetched_epoch: int = NO_LEADER_EPOCH,
-        log_start_offset: int = NO_OFFSET,
-    ) -> None:
-        self.key = key
-        self.fetch_offset = fetch_offset
-        self.max_bytes = max_bytes
-        self.leader_epoch = leader_epoch
-        self.last_fetched_epoch = last_fetched_epoch
-        self.log_start_offset = log_start_offset
-        """The log start offset of a follower's own log."""
-        self.told: tuple[int, int] | None = None
-        """High watermark and log start offset in the last reply; None if no reply has had this partition."""
-        self.partition: Partition | None = None
-        """The replica that was read for a follower; None if the follower's last request has named the partition."""
+Wanted: TypeAlias = "tuple[int, int, int, int, int, int, bytes, int]"
+"""A partition of a Fetch request, as it was decoded: partition, current leader epoch, fetch offset, last fetched epoch,
+log start offset (of a follower), max bytes, and two fields that only Kafka's controllers use."""
 
 
 class SingleFetch:
@@ -71,62 +40,60 @@ class SingleFetch:
     id = SESSIONLESS
     full = True
 
-    def __init__(self, partitions: list[FetchPartition]) -> None:
+    def __init__(self, partitions: list[tuple[Key, Wanted]]) -> None:
         self.partitions = partitions
 
-    def __iter__(self) -> Iterator[FetchPartition]:
-        return iter(self.partitions)
-
-    def has_news(self, partition: FetchPartition, high_watermark: int, log_start: int, urgent: bool) -> bool:
-        return True
-
-    def served(self, key: Key) -> None:
-        """Without a session there is no order to keep."""
+    def wanted(self) -> Iterable[tuple[Key, Wanted]]:
+        return self.partitions
 
 
 class FetchSession:
     """The partitions that a client fetches with each request."""
 
-    __slots__ = ("by_topic_id", "epoch", "full", "id", "last_used", "partitions")
+    __slots__ = ("_told", "by_topic_id", "epoch", "full", "id", "last_used", "partitions", "read_from")
 
-    def __init__(self, session_id: int, partitions: Iterable[FetchPartition], by_topic_id: bool, now: float) -> None:
+    def __init__(
+        self, session_id: int, partitions: Iterable[tuple[Key, Wanted]], by_topic_id: bool, now: float
+    ) -> None:
         self.id = session_id
         self.epoch = INITIAL_EPOCH + 1
-        self.partitions = {partition.key: partition for partition in partitions}
+        self.partitions = dict(partitions)
         self.by_topic_id = by_topic_id
         self.last_used = now
         self.full = True
         """True while the reply must list every partition."""
+        self._told: dict[Key, tuple[int, int]] = {}
+        """High watermark and log start offset of each partition in the last reply that had it."""
+        self.read_from: dict[Key, Partition] = {}
+        """The replicas that were read for a follower, without those that its last request has named."""
 
-    def __iter__(self) -> Iterator[FetchPartition]:
-        return iter(self.partitions.values())
+    def wanted(self) -> Iterable[tuple[Key, Wanted]]:
+        return self.partitions.items()
 
-    def has_news(self, partition: FetchPartition, high_watermark: int, log_start: int, urgent: bool) -> bool:
-        """Whether the reply must have this partition. Stores the state for the next reply. `urgent` is set if there are
-        records or an error."""
-        told = (high_watermark, log_start)
-        news = self.full or urgent or partition.told != told
-        partition.told = told
+    def told(self, key: Key) -> tuple[int, int] | None:
+        """High watermark and log start offset that the client knows of a partition."""
+        return self._told.get(key)
+
+    def has_news(self, key: Key, read: PartitionRead) -> bool:
+        """Whether the reply must have this partition. Stores the state for the next reply.
+
+        A partition that gets records moves to the end, so that all partitions get records despite the byte limit.
+        """
+        told = (read.high_watermark, read.log_start_offset)
+        news = self.full or self._told.get(key) != told or read.must_be_told
+        self._told[key] = told
+        if not self.full and read.records:
+            self.partitions[key] = self.partitions.pop(key)
         return news
 
-    def served(self, key: Key) -> None:
-        """Move a partition that got records to the end, so that all partitions get records despite the byte limit."""
-        self.partitions[key] = self.partitions.pop(key)
-
-    def update(self, partitions: Iterable[FetchPartition], forgotten: Iterable[Key]) -> None:
-        for partition in partitions:
-            known = self.partitions.get(partition.key)
-            if known is None:
-                self.partitions[partition.key] = partition
-            else:
-                known.fetch_offset = partition.fetch_offset
-                known.max_bytes = partition.max_bytes
-                known.leader_epoch = partition.leader_epoch
-                known.last_fetched_epoch = partition.last_fetched_epoch
-                known.log_start_offset = partition.log_start_offset
-                known.partition = None
+    def update(self, partitions: Iterable[tuple[Key, Wanted]], forgotten: Iterable[Key]) -> None:
+        for key, wanted in partitions:
+            self.partitions[key] = wanted
+            self.read_from.pop(key, None)
         for key in forgotten:
             self.partitions.pop(key, None)
+            self._told.pop(key, None)
+            self.read_from.pop(key, None)
 
 
 AnyFetch: TypeAlias = FetchSession | SingleFetch
@@ -148,7 +115,7 @@ class FetchSessions:
         self,
         session_id: int,
         epoch: int,
-        partitions: list[FetchPartition],
+        partitions: list[tuple[Key, Wanted]],
         forgotten: list[Key],
         by_topic_id: bool,
     ) -> AnyFetch:
@@ -177,7 +144,7 @@ class FetchSessions:
             session.id = SESSIONLESS
         return session
 
-    def _create(self, partitions: list[FetchPartition], by_topic_id: bool, now: float) -> AnyFetch:
+    def _create(self, partitions: list[tuple[Key, Wanted]], by_topic_id: bool, now: float) -> AnyFetch:
         if len(self._sessions) >= self._slots and not self._evict(now):
             return _single(partitions)
         session_id = self._random.randrange(1, 2**31)
@@ -197,8 +164,8 @@ class FetchSessions:
         return True
 
 
-def _single(partitions: list[FetchPartition]) -> SingleFetch:
+def _single(partitions: list[tuple[Key, Wanted]]) -> SingleFetch:
     """If a request names a partition twice, the last one counts, as in a session."""
     if len(partitions) > 1:
-        partitions = list({partition.key: partition for partition in partitions}.values())
+        partitions = list(dict(partitions).items())
     return SingleFetch(partitions)

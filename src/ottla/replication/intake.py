@@ -45,12 +45,13 @@ def prepare(
         header = validate_batch(records)
     except InvalidBatch as error:
         raise KafkaError(error.code, str(error)) from None
+    _, _, _, _, _, _, _, base_timestamp, max_timestamp, _, _, _, _ = header
     if (
         # Fast path, for nearly every batch: nothing below would refuse or change it.
         config.takes_batches_as_they_are
         and len(records) <= config.largest_batch
-        and header.base_timestamp <= header.max_timestamp <= now_ms + config.message_timestamp_after_max_ms
-        and header.base_timestamp >= now_ms - config.message_timestamp_before_max_ms
+        and base_timestamp <= max_timestamp <= now_ms + config.message_timestamp_after_max_ms
+        and base_timestamp >= now_ms - config.message_timestamp_before_max_ms
     ):
         return records, header
     _check_size(header, config)

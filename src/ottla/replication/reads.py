@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ottla.env.network import FileSlice
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.epochs import EpochStart
-from ottla.replication.waiting import DataWaiter, StableDataWaiter
+from ottla.model import ZERO_TOPIC_ID, TopicId
+from ottla.replication.fetch_sessions import FetchSession
+from ottla.replication.waiting import DataWaiter, StableDataWaiter, Wakeups
 
 if TYPE_CHECKING:
     from ottla.cluster.image import ClusterImage
     from ottla.config.broker import BrokerConfig
     from ottla.env.clock import Clock
     from ottla.log.log import LogRead
-    from ottla.log.transaction_index import AbortedTransaction
-    from ottla.replication.fetch_sessions import AnyFetch, FetchPartition
+    from ottla.replication.fetch_sessions import AnyFetch, Key, Wanted
     from ottla.replication.partition import Partition
     from ottla.replication.replicas import Replicas
     from ottla.replication.throttling import ReplicationThrottle
@@ -29,6 +30,9 @@ _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 CONSUMER = -1
 """The replica id of a consumer."""
+
+UNKNOWN = (-1, -1)
+"""No epoch and no offset, or no broker and no epoch."""
 
 
 class Reader(NamedTuple):
@@ -48,20 +52,39 @@ class Reader(NamedTuple):
 
 
 class PartitionRead(NamedTuple):
-    """The result for one partition."""
+    """The result for one partition. The fields are those of the Fetch response in their order, so that a handler
+    encodes the tuple as it is."""
 
-    wanted: FetchPartition
+    partition: int
+    error: int
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
-    records: FileSlice | None = None
-    aborted: list[AbortedTransaction] | None = None
-    """The aborted transactions among the records, for a `read_committed` consumer."""
-    error: ErrorCode = ErrorCode.NONE
-    diverging: EpochStart | None = None
-    """Where the reader's log differs from this one (KIP-595)."""
+    diverging: tuple[int, int] = UNKNOWN
+    """Where the reader's log differs from this one (KIP-595): the last epoch that both may share, and its end here."""
+    leader: tuple[int, int] = UNKNOWN
+    """Id and epoch of the leader (KIP-951). The handler sets it in an error."""
+    snapshot: tuple[int, int] = UNKNOWN
+    """Always unknown: only Kafka's metadata log has snapshots."""
+    aborted: list[tuple[int, int]] | None = None
+    """Producer id and first offset of the aborted transactions among the records, for a `read_committed` consumer."""
     preferred_replica: int = -1
     """A replica that the consumer should fetch from instead."""
+    records: FileSlice | bytes = b""
+
+    @property
+    def must_be_told(self) -> bool:
+        """Whether the reader needs the reply even if the high watermark and the log start are the same as before."""
+        return (
+            self.error != ErrorCode.NONE
+            or self.records != b""
+            or self.diverging is not UNKNOWN
+            or self.preferred_replica >= 0
+        )
+
+
+TopicRead: TypeAlias = "tuple[str, TopicId, list[PartitionRead]]"
+"""Name and id of a topic, of which a request has one, and the results for its partitions."""
 
 
 class Reads:
@@ -79,23 +102,25 @@ class Reads:
         """`throttle` limits the bytes that this broker sends to followers."""
         self.clock = clock
         self.config = config
+        self.max_bytes = config().integer("fetch.max.bytes")
+        self.wakeups = Wakeups()
         self.throttle = throttle
         self._broker_id = broker_id
         self._replicas = replicas
         self._image = image
 
-    def find(self, wanted: FetchPartition, *, any_replica: bool) -> Partition:
+    def find(self, key: Key, leader_epoch: int, any_replica: bool) -> Partition:
         """The partition, if this broker leads it, or with `any_replica` if it has a replica. The reader must know the
         current leader epoch. Raises KafkaError."""
-        topic, index = wanted.key
+        topic, index = key
         if isinstance(topic, bytes):
             found = self._image().topic_by_id(topic)
             if found is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             topic = found.name
         partition = self._replicas.replica_of(topic, index) if any_replica else self._replicas.leader_of(topic, index)
-        if wanted.leader_epoch >= 0:
-            partition.check_leader_epoch(wanted.leader_epoch)
+        if leader_epoch >= 0:
+            partition.check_leader_epoch(leader_epoch)
         return partition
 
     def preferred_replica(self, partition: Partition, reader: Reader, offset: int) -> int | None:
@@ -128,122 +153,151 @@ class Fetch:
     event loop later.
     """
 
-    __slots__ = ("_callback", "_partitions", "_reader", "_reads", "_size", "_urgent", "_waiter", "found", "session")
+    __slots__ = ("_callback", "_partitions", "_reader", "_reads", "_size", "_waiter", "found", "session", "urgent")
+
+    found: dict[str | TopicId, TopicRead]
+    """The results by topic, named as in the request."""
+    urgent: bool
+    """Whether the reply must be sent at once, for example because of an error."""
+    _partitions: list[Partition]
+    _size: int
 
     def __init__(self, reads: Reads, reader: Reader, session: AnyFetch) -> None:
         self._reads = reads
         self._reader = reader
         self.session = session
-        self.found: list[PartitionRead] = []
-        self._partitions: list[Partition] = []
-        self._size = 0
-        self._urgent = False
-        """Whether the reply must be sent at once, for example because of an error."""
         self._waiter: DataWaiter | None = None
         self._callback: Callable[[Fetch], object] | None = None
 
     def read(self) -> None:
-        self.found, self._partitions, self._size, self._urgent = [], [], 0, False
-        reader = self._reader
-        room = min(reader.max_bytes, self._reads.config().integer("fetch.max.bytes"))
-        skips = reader.replica >= 0 and not self.session.full
-        for wanted in self.session:
-            if skips and self._has_nothing_for_follower(wanted):
-                continue
-            found = self._read_partition(wanted, room - self._size)
-            self.found.append(found)
+        self._size, self.urgent = 0, False
+        self._partitions, self.found = [], {}
+        if self._reader.replica >= 0:
+            self._read_as_follower()
+        else:
+            self._read_as_consumer()
 
     def is_ready(self) -> bool:
-        reader = self._reader
-        return self._urgent or self._size >= reader.min_bytes or reader.max_wait_ms <= 0 or not self._partitions
+        _, max_wait_ms, min_bytes, _, _, _, _, _ = self._reader
+        return self.urgent or self._size >= min_bytes or max_wait_ms <= 0 or not self._partitions
 
-    def _has_nothing_for_follower(self, wanted: FetchPartition) -> bool:
+    def _read_as_consumer(self) -> None:
+        _, _, _, room, committed_only, any_replica, rack, _ = self._reader
+        find, partitions = self._reads.find, self._partitions
+        room = min(room, self._reads.max_bytes)
+        for key, wanted in self.session.wanted():
+            index, leader_epoch, offset, last_epoch, _, limit, _, _ = wanted
+            if limit > room - self._size:
+                limit = room - self._size
+            aborted: list[tuple[int, int]] | None = None
+            try:
+                partition = find(key, leader_epoch, any_replica)
+                if last_epoch >= 0 or (rack and any_replica and partition.leads):
+                    elsewhere = self._elsewhere(partition, index, offset, last_epoch)
+                    if elsewhere is not None:
+                        self._add(key, elsewhere)
+                        continue
+                if committed_only:
+                    read, ended = partition.read_committed(offset, limit)
+                    aborted = [(each.producer_id, each.first_offset) for each in ended]
+                else:
+                    read = partition.read(offset, limit)
+            except KafkaError as error:
+                self._add_error(key, error)
+                continue
+            partitions.append(partition)
+            records = self._slice(read, limit)
+            if aborted and not records:
+                aborted = []
+            high_watermark, log = partition.high_watermark, partition.log
+            stable, start = log.last_stable_offset(high_watermark), log.log_start_offset
+            # Much faster than to call the class with its default values.
+            found = (index, 0, high_watermark, stable, start, UNKNOWN, UNKNOWN, UNKNOWN, aborted, -1, records)
+            self._add(key, tuple.__new__(PartitionRead, found))
+
+    def _read_as_follower(self) -> None:
+        room = min(self._reader.max_bytes, self._reads.max_bytes)
+        now = self._reads.clock.monotonic()
+        for key, wanted in self.session.wanted():
+            if self._has_nothing_for_follower(key, wanted, now):
+                continue
+            try:
+                partition = self._reads.find(key, wanted[1], any_replica=False)
+                found = self._read_partition_as_follower(partition, key, wanted, room - self._size)
+            except KafkaError as error:
+                self._add_error(key, error)
+                continue
+            self._partitions.append(partition)
+            self._add(key, found)
+
+    def _add(self, key: Key, found: PartitionRead) -> None:
+        topic = key[0]
+        if topic in self.found:
+            self.found[topic][2].append(found)
+        elif isinstance(topic, bytes):
+            self.found[topic] = ("", topic, [found])
+        else:
+            self.found[topic] = (topic, ZERO_TOPIC_ID, [found])
+
+    def _add_error(self, key: Key, error: KafkaError) -> None:
+        self.urgent = True
+        # As in Kafka, only some errors come with an empty list of aborted transactions.
+        aborted: list[tuple[int, int]] | None = [] if error.code in _UNKNOWN else None
+        self._add(key, PartitionRead(key[1], error.code, -1, -1, -1, aborted=aborted))
+
+    def _has_nothing_for_follower(self, key: Key, wanted: Wanted, now: float) -> bool:
         """Whether there is nothing new for a follower. A fast path: of the many partitions that a follower fetches, few
         have new records."""
-        partition = wanted.partition
-        if partition is None or not partition.leads or partition.leader_epoch != wanted.leader_epoch:
+        session = self.session
+        if session.full or not isinstance(session, FetchSession):
             return False
-        now = self._reads.clock.monotonic()
-        if not partition.has_nothing_for(self._reader.replica, wanted.fetch_offset, wanted.told, now):
+        partition = session.read_from.get(key)
+        _, leader_epoch, fetch_offset, _, _, _, _, _ = wanted
+        if partition is None or not partition.leads or partition.leader_epoch != leader_epoch:
+            return False
+        if not partition.has_nothing_for(self._reader.replica, fetch_offset, session.told(key), now):
             return False
         self._partitions.append(partition)
         return True
 
-    def _read_partition(self, wanted: FetchPartition, room: int) -> PartitionRead:
-        reader = self._reader
-        limit = min(wanted.max_bytes, room)
-        try:
-            partition = self._reads.find(wanted, any_replica=reader.any_replica)
-            if reader.replica >= 0:
-                return self._read_as_follower(partition, wanted, limit)
-            if wanted.last_fetched_epoch >= 0 or (reader.rack and reader.any_replica and partition.leads):
-                elsewhere = self._elsewhere(partition, wanted)
-                if elsewhere is not None:
-                    return elsewhere
-            aborted: list[AbortedTransaction] | None = None
-            if reader.committed_only:
-                read, aborted = partition.read_committed(wanted.fetch_offset, limit)
-            else:
-                read = partition.read(wanted.fetch_offset, limit)
-        except KafkaError as error:
-            self._urgent = True
-            return PartitionRead(wanted, -1, -1, -1, None, [] if error.code in _UNKNOWN else None, error.code)
-        self._partitions.append(partition)
-        records = self._slice(read, limit)
-        if records is None and aborted is not None:
-            aborted = []
-        # Much faster than to call the class with its default values.
-        return tuple.__new__(
-            PartitionRead,
-            (
-                wanted,
-                partition.high_watermark,
-                partition.last_stable_offset,
-                partition.log.log_start_offset,
-                records,
-                aborted,
-                ErrorCode.NONE,
-                None,
-                -1,
-            ),
-        )
-
-    def _slice(self, read: LogRead, limit: int) -> FileSlice | None:
-        """The records as a file slice; None if they exceed the limit. The first batch of a reply may exceed it, because
-        otherwise a reader could never get past a large batch."""
+    def _slice(self, read: LogRead, limit: int) -> FileSlice | bytes:
+        """The records as a file slice; empty if they exceed the limit. The first batch of a reply may exceed it,
+        because otherwise a reader could never get past a large batch."""
         file, position, size, _ = read
         if file is None or (size > limit and self._size):
-            return None
+            return b""
         self._size += size
         return tuple.__new__(FileSlice, (file, position, size))
 
-    def _elsewhere(self, partition: Partition, wanted: FetchPartition) -> PartitionRead | None:
+    def _elsewhere(self, partition: Partition, index: int, offset: int, last_epoch: int) -> PartitionRead | None:
         """The result for a consumer that has diverged, or that should fetch from another replica; else None."""
-        diverging = partition.divergence(wanted.fetch_offset, wanted.last_fetched_epoch)
+        diverging = partition.divergence(offset, last_epoch)
         replica = None
         if diverging is None and self._reader.rack and self._reader.any_replica and partition.leads:
-            replica = self._reads.preferred_replica(partition, self._reader, wanted.fetch_offset)
+            replica = self._reads.preferred_replica(partition, self._reader, offset)
         if diverging is None and replica is None:
             return None
-        self._urgent = True
-        found = _state(wanted, partition)
-        return found._replace(diverging=diverging, preferred_replica=-1 if replica is None else replica)
-
-    def _read_as_follower(self, partition: Partition, wanted: FetchPartition, limit: int) -> PartitionRead:
-        read = partition.read_as_follower(
-            self._reader.replica, wanted.fetch_offset, limit, wanted.last_fetched_epoch, wanted.log_start_offset
+        self.urgent = True
+        return _state(index, partition)._replace(
+            diverging=UNKNOWN if diverging is None else (diverging.epoch, diverging.start_offset),
+            preferred_replica=-1 if replica is None else replica,
         )
-        self._partitions.append(partition)
-        wanted.partition = partition
-        found = _state(wanted, partition)
+
+    def _read_partition_as_follower(self, partition: Partition, key: Key, wanted: Wanted, room: int) -> PartitionRead:
+        index, _, offset, last_epoch, log_start_offset, limit, _, _ = wanted
+        limit = min(limit, room)
+        read = partition.read_as_follower(self._reader.replica, offset, limit, last_epoch, log_start_offset)
+        if isinstance(self.session, FetchSession):
+            self.session.read_from[key] = partition
+        found = _state(index, partition)
         if isinstance(read, EpochStart):
-            self._urgent = True
-            return found._replace(diverging=read)
+            self.urgent = True
+            return found._replace(diverging=(read.epoch, read.start_offset))
         if self._is_throttled(partition):
             return found
         records = self._slice(read, limit)
-        if records is not None and self._reads.throttle.concerns(partition):
-            self._reads.throttle.record(records.size)
+        if records and self._reads.throttle.concerns(partition):
+            self._reads.throttle.record(len(records))
         return found._replace(records=records)
 
     def _is_throttled(self, partition: Partition) -> bool:
@@ -255,13 +309,13 @@ class Fetch:
 
     def wait(self) -> None:
         """Complete when there are enough bytes to read, or after the reader's `max_wait_ms`."""
-        reader, clock = self._reader, self._reads.clock
+        reader, clock, wakeups = self._reader, self._reads.clock, self._reads.wakeups
         seconds = reader.max_wait_ms / 1000
         if reader.committed_only:
-            self._waiter = StableDataWaiter(clock, self._partitions, seconds, self._complete, self._has_enough)
+            self._waiter = StableDataWaiter(clock, wakeups, self._partitions, seconds, self._complete, self._has_enough)
         else:
             lists = [it.waiters if reader.replica < 0 else it.follower_waiters for it in self._partitions]
-            self._waiter = DataWaiter(clock, lists, reader.min_bytes - self._size, seconds, self._complete)
+            self._waiter = DataWaiter(clock, wakeups, lists, reader.min_bytes - self._size, seconds, self._complete)
 
     def _has_enough(self) -> bool:
         self.read()
@@ -285,5 +339,7 @@ class Fetch:
         return self._callback is None
 
 
-def _state(wanted: FetchPartition, partition: Partition) -> PartitionRead:
-    return PartitionRead(wanted, partition.high_watermark, partition.last_stable_offset, partition.log.log_start_offset)
+def _state(index: int, partition: Partition) -> PartitionRead:
+    high_watermark, log = partition.high_watermark, partition.log
+    stable = log.last_stable_offset(high_watermark)
+    return PartitionRead(index, ErrorCode.NONE, high_watermark, stable, log.log_start_offset)

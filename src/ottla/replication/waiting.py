@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,14 +12,42 @@ if TYPE_CHECKING:
     from ottla.replication.partition import Partition
 
 
+logger = logging.getLogger("ottla.replicas")
+
+
+class Wakeups:
+    """Calls back fetches that are complete, in the next iteration of the event loop: other requests of this iteration
+    may append more to the same replies. One callback of the loop serves all of them."""
+
+    __slots__ = ("_callbacks",)
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[], None]] = []
+
+    def add(self, callback: Callable[[], None]) -> None:
+        if not self._callbacks:
+            asyncio.get_running_loop().call_soon(self._call_all)
+        self._callbacks.append(callback)
+
+    def _call_all(self) -> None:
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:
+                # The other fetches must not wait for this one.
+                logger.exception("a long poll failed")
+
+
 class DataWaiter:
     """Calls back once: when `missing` more bytes have become readable in the partitions, or after `timeout` seconds."""
 
-    __slots__ = ("_callback", "_missing", "_timer", "_waiting")
+    __slots__ = ("_callback", "_missing", "_timer", "_waiting", "_wakeups")
 
     def __init__(
         self,
         clock: Clock,
+        wakeups: Wakeups,
         waiting: Sequence[dict[DataWaiter, None]],
         missing: int,
         timeout: float,
@@ -29,6 +58,7 @@ class DataWaiter:
         """None after the call or after `cancel`. The owner of the callback usually refers to this waiter, so dropping
         the callback breaks a reference cycle."""
         self._missing = missing
+        self._wakeups = wakeups
         self._waiting = waiting
         for others in waiting:
             others[self] = None
@@ -54,8 +84,7 @@ class DataWaiter:
         callback = self._callback
         if callback is not None:
             self.cancel()
-            # In the next iteration of the loop: other requests of this iteration may append more to the same reply.
-            asyncio.get_running_loop().call_soon(callback)
+            self._wakeups.add(callback)
 
 
 class StableDataWaiter(DataWaiter):
@@ -69,12 +98,13 @@ class StableDataWaiter(DataWaiter):
     def __init__(
         self,
         clock: Clock,
+        wakeups: Wakeups,
         partitions: Sequence[Partition],
         timeout: float,
         callback: Callable[[], None],
         has_enough: Callable[[], bool],
     ) -> None:
-        super().__init__(clock, [partition.waiters for partition in partitions], 1, timeout, callback)
+        super().__init__(clock, wakeups, [partition.waiters for partition in partitions], 1, timeout, callback)
         self._partitions = partitions
         self._has_enough = has_enough
         self._stable_offsets = self._read_stable_offsets()

@@ -130,7 +130,7 @@ class ClientConnection:
 
     def received(self, count: int) -> None:
         self.last_active = now = self._monotonic()
-        self._frames.received(count)
+        self._frames.filled += count
         self._serve(now)
 
     def drained(self) -> None:
@@ -151,14 +151,14 @@ class ClientConnection:
 
     def _serve(self, now: float) -> None:
         """Serve the whole requests that have arrived, then send their replies at once."""
-        frames = self._frames
+        frames, serve = self._frames, self._dispatcher.serve
         try:
             while not self._stalled():
                 frame = frames.next_frame()
                 if frame is None:
                     break
-                reply = self._dispatcher.serve(frame, now)
-                more = frames.buffered
+                reply = serve(frame, now)
+                more = frames.filled > frames.position
                 if isinstance(reply, PendingReply):
                     self._reply_later(reply)
                 elif more or self._outstanding or self._outbox:
@@ -171,35 +171,32 @@ class ClientConnection:
         except Exception as error:
             self._fail(error)
             return
-        frames.settle()
+        more_arrived = frames.settle()
         if self._outbox:
             self._flush()
-        if self._must_pause():
-            self._paused = True
-            self._connection.pause_reading()
-        elif self._paused:
-            self._paused = False
-            self._connection.resume_reading()
+        if more_arrived or self._paused:
+            self._pause_or_resume()
 
     def _stalled(self) -> bool:
         """Whether the next request has to wait."""
-        return (
-            self._blocked
-            or self._yielded
-            or self._waiting_bytes > MAX_UNSENT
-            or self._connection.unsent > MAX_UNSENT
-            or len(self._outstanding) >= MAX_OUTSTANDING
-        )
+        if self._blocked or self._yielded or self._waiting_bytes > MAX_UNSENT:
+            return True
+        return self._connection.unsent > MAX_UNSENT or len(self._outstanding) >= MAX_OUTSTANDING
 
-    def _must_pause(self) -> bool:
-        """Whether to receive no more for now.
+    def _pause_or_resume(self) -> None:
+        """Receive no more while bytes have arrived that cannot be served yet.
 
         A client that waits for a reply is still read, as far as its next requests are few bytes: only so the broker
         notices that the client hangs up.
         """
         buffered = self._frames.buffered
         waits_for_reply = self._blocked and not self._yielded
-        return buffered > 0 and self._stalled() and not (waits_for_reply and buffered < MAX_READ_AHEAD)
+        if buffered > 0 and self._stalled() and not (waits_for_reply and buffered < MAX_READ_AHEAD):
+            self._paused = True
+            self._connection.pause_reading()
+        elif self._paused:
+            self._paused = False
+            self._connection.resume_reading()
 
     def _look_after_others(self, began: float) -> None:
         """There is another request to serve: do not hold too many replies back, nor the event loop too long."""

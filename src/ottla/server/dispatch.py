@@ -76,7 +76,9 @@ class Dispatcher:
             raise unreadable(call.api.request, call.version, error) from None
         exchange = self._watchdog.serving = Exchange(self._session, call, correlation_id, size, now)
         reply = handle(self._broker, exchange, message)
-        if isinstance(reply, (list, PendingReply)):
+        if isinstance(reply, list):
+            return reply
+        if isinstance(reply, PendingReply):
             return reply
         if reply is None or isinstance(reply, Response):
             return _encoded(exchange, reply)

@@ -22,36 +22,39 @@ class FrameReader:
     buffer: of the frame's size, but beyond a block it grows with what has arrived and not with what the peer claims.
     """
 
-    __slots__ = ("_buffers", "_filled", "_limit", "_own", "_position", "_scratch", "buffered")
+    __slots__ = ("_buffers", "_data", "_limit", "_own", "filled", "position")
 
     def __init__(self, buffers: Buffers, limit: int) -> None:
         self._buffers = buffers
-        self._scratch = buffers.scratch
         self._limit = limit
+        self._data = buffers.scratch
+        """The buffer that receives: the scratch buffer, or the connection's own."""
         self._own: memoryview | None = None
-        self._filled = 0
-        self._position = 0
-        self.buffered = 0
-        """Bytes that have arrived and were not taken yet."""
+        self.filled = 0
+        """Where the received bytes end in the buffer. Whoever receives adds to it."""
+        self.position = 0
+        """Where the bytes begin that were not taken yet."""
 
     def buffer(self) -> memoryview:
-        if self._own is None:
-            return self._scratch
-        if self._filled == len(self._own):
-            self._move(self._own)
-        return self._own[self._filled :]
+        own = self._own
+        if own is None:
+            return self._data
+        if self.filled == len(own):
+            self._move()
+        return self._data[self.filled :]
 
-    def received(self, count: int) -> None:
-        self._filled += count
-        self.buffered += count
+    @property
+    def buffered(self) -> int:
+        """Bytes that have arrived and were not taken yet."""
+        return self.filled - self.position
 
     def next_frame(self) -> memoryview | None:
         """The next whole frame without its length, or None until more bytes arrive."""
-        position, filled = self._position, self._filled
+        position, filled = self.position, self.filled
         start = position + 4
         if filled < start:
             return None
-        data = self._own or self._scratch
+        data = self._data
         (size,) = _unpack_length(data, position)
         if not 0 <= size <= self._limit:
             misdirected = describe_misdirected(data[position:filled])
@@ -61,34 +64,38 @@ class FrameReader:
         end = start + size
         if filled < end:
             return None
-        self._position = end
-        self.buffered = filled - end
+        self.position = end
         return data[start:end]
 
-    def settle(self) -> None:
-        """Call when the frames taken so far are done with: frees the scratch buffer for the next connection."""
-        if not self.buffered:
-            if self._own is not None:
-                self._buffers.give_back(self._own)
-                self._own = None
-            self._filled = self._position = 0
-        elif self._own is None:
-            self._move(self._scratch)
+    def settle(self) -> bool:
+        """Call when the frames taken so far are done with: frees the scratch buffer for the next connection.
 
-    def _move(self, data: memoryview) -> None:
-        """Take what is left to a buffer with room for more. One that only waits to be served stays where it is."""
-        left = self.buffered
-        own = self._room_for(data, left)
-        own[:left] = data[self._position : self._filled]
+        Returns whether bytes are left that were not taken.
+        """
+        if self.filled > self.position:
+            if self._own is None:
+                self._move()
+            return True
         if self._own is not None:
             self._buffers.give_back(self._own)
-        self._own = own
-        self._filled, self._position = left, 0
+            self._own, self._data = None, self._buffers.scratch
+        self.filled = self.position = 0
+        return False
+
+    def _move(self) -> None:
+        """Take what is left to a buffer with room for more. One that only waits to be served stays where it is."""
+        data, left = self._data, self.buffered
+        room = self._room_for(data, left)
+        room[:left] = data[self.position : self.filled]
+        if self._own is not None:
+            self._buffers.give_back(self._own)
+        self._own = self._data = room
+        self.filled, self.position = left, 0
 
     def _room_for(self, data: memoryview, left: int) -> memoryview:
         needed = 4
         if left >= 4:
-            needed += max(0, min(_LENGTH.unpack_from(data, self._position)[0], self._limit))
+            needed += max(0, min(_LENGTH.unpack_from(data, self.position)[0], self._limit))
         needed = max(needed, left + 1)
         if needed <= _SMALL:
             return memoryview(bytearray(needed))

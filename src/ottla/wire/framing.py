@@ -28,6 +28,7 @@ _REQUEST_PREFIX = struct.Struct(">hhih")
 
 _RESPONSE_START = struct.Struct(">ii")
 """The length of the frame and the correlation id."""
+_pack_response_start = _RESPONSE_START.pack
 
 
 class RequestHeader(NamedTuple):
@@ -85,8 +86,9 @@ def response_tags(api: Api, api_version: int) -> bytes:
 
 def response_frame(tags: bytes, correlation_id: int, parts: list[Sized]) -> list[Sized]:
     """The whole reply to a request: the parts of its body, with length and header put before the first."""
-    size = len(tags) + 4 + (len(parts[0]) if len(parts) == 1 else sum(map(len, parts)))
-    parts[0] = _RESPONSE_START.pack(size, correlation_id) + tags + parts[0]  # type: ignore[operator]
+    first = parts[0]
+    size = 4 + len(tags) + (len(first) if len(parts) == 1 else sum(map(len, parts)))
+    parts[0] = _pack_response_start(size, correlation_id) + tags + first  # type: ignore[operator]
     return parts
 
 
