@@ -37,8 +37,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def broker(directory: Path) -> Iterator[str]:
     """A broker with the options that `make run` gives it, on another port."""
-    recipe = subprocess.run(["make", "-n", "run"], cwd=ROOT, capture_output=True, text=True, check=True)
-    [serve] = [line for line in recipe.stdout.splitlines() if " serve " in line]
+    [serve] = [line for line in recipe("run") if " serve " in line]
     assert serve == f".venv/bin/ottla serve --data-dir data --listen {readme.ADDRESS}"
     program, *options = serve.replace(readme.ADDRESS, "127.0.0.1:0").split()
     options[options.index("data")] = str(directory / "data")
@@ -64,6 +63,15 @@ def shell(directory: Path, broker: str) -> Shell:
         return done.stdout
 
     return run
+
+
+def recipe(target: str) -> list[str]:
+    """The commands of a make target. `make test` passes its variables on, so they are left out here."""
+    command = ["make", "--no-print-directory", "-n", target]
+    done = subprocess.run(
+        command, cwd=ROOT, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
 
 
 def make_targets() -> set[str]:
@@ -120,8 +128,7 @@ def test_every_make_target_exists() -> None:
 def test_the_long_targets_run_commands_that_exist(shell: Shell) -> None:
     """`make demo` and `make bench` take minutes, so their commands are only asked for help."""
     for target in ("demo", "bench"):
-        recipe = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        command = recipe.splitlines()[-1].replace(".venv/bin/python", f"cd {ROOT} && {sys.executable}")
+        command = recipe(target)[-1].replace(".venv/bin/python", f"cd {ROOT} && {sys.executable}")
         assert shell(f"{command} --help")
 
 
