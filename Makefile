@@ -96,7 +96,8 @@ lock:
 	$$tools/bin/pip install --quiet --disable-pip-version-check uv && \
 	$(COMPILE) --group dev --all-extras -o requirements/dev.lock $(ARGS) && \
 	$(COMPILE) --group build --extra spark --extra zookeeper -c requirements/dev.lock -o requirements/spark.lock $(ARGS) && \
-	$(COMPILE) --group build -c requirements/dev.lock -o requirements/run.lock $(ARGS)
+	$(COMPILE) --group build -c requirements/dev.lock -o requirements/run.lock $(ARGS) && \
+	$(COMPILE) --extra zookeeper -c requirements/dev.lock -o requirements/container.lock $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -109,8 +109,9 @@ class Progress:
             self._print(text)
 
     def end(self, text: str) -> None:
+        """The last step is done. On a terminal, the padding erases the rest of the line before."""
         with self._lock:
-            print(f"\r{self._line(text):<{WIDTH}}".rstrip() if self._moves else self._line(text), flush=True)
+            print(f"\r{self._line(text):<{WIDTH}}" if self._moves else self._line(text), flush=True)
 
     def clear(self) -> None:
         if self._moves:

@@ -1,6 +1,7 @@
 import json
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ottla.cli.admin import Broker, Cluster, Replicas
@@ -84,3 +85,23 @@ def test_nobody_there() -> None:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     sentence = Cli(address).fails("doctor")
     assert sentence.startswith(f"No broker answered at {address}; start one with `ottla serve`")
+
+
+def test_one_broker_that_answers_is_healthy_whatever_the_others_do(cli: Cli) -> None:
+    assert cli.ok("doctor", "--one-broker") == f"ok   {cli.bootstrap_server} answers\n"
+    assert cli.json("doctor", "--one-broker") == {"bootstrap_server": cli.bootstrap_server}
+
+
+def test_one_broker_that_does_not_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(_hang_up_twice, server)
+            sentence = Cli(address).fails("doctor", "--one-broker")
+    assert sentence == f"{address} accepts connections but does not answer Kafka's requests."
+    assert Cli(address).fails("doctor", "--one-broker").startswith(f"No broker answered at {address}")
+
+
+def _hang_up_twice(server: socket.socket) -> None:
+    for _ in range(2):
+        server.accept()[0].close()

@@ -42,6 +42,7 @@ KAFKA = {
     61: ("DescribeProducers", 0, 0),
     65: ("DescribeTransactions", 0, 0),
     66: ("ListTransactions", 0, 2),
+    68: ("ConsumerGroupHeartbeat", 0, 1),
     74: ("ListConfigResources", 0, 1),
     75: ("DescribeTopicPartitions", 0, 0),
 }

@@ -122,7 +122,10 @@ def test_without_pyspark() -> None:
     )
     done = in_a_process(program)
     assert done.stdout == "1\n"
-    assert done.stderr == 'Pipelines need pyspark, which is not installed: pip install "ottla[spark]".\n'
+    assert (
+        done.stderr
+        == 'Pipelines need pyspark, which is not installed: run `pip install ".[spark]"` in the checkout of Ottla.\n'
+    )
 
 
 def test_other_commands_do_not_wait_for_spark() -> None:

@@ -1,5 +1,7 @@
 """The progress that `make run` and the others show while pip works."""
 
+import sys
+
 import pytest
 
 from requirements.install import Progress, Steps, locked_packages
@@ -47,3 +49,18 @@ def test_elsewhere_than_on_a_terminal_progress_is_plain_lines(capsys: pytest.Cap
     assert capsys.readouterr().out == (
         "    0 s  preparing .venv\n    0 s  fetching 1 of 2: rich 15.0.0\n    0 s  installed\n"
     )
+
+
+def test_on_a_terminal_each_line_erases_the_one_before(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    progress = Progress()
+    progress.step("fetching 1 of 2: rich 15.0.0")
+    progress.step("linking this checkout")
+    progress.end("installed")
+    shown = ""
+    for line in capsys.readouterr().out.removesuffix("\n").split("\r"):
+        shown = line + shown[len(line) :]
+    assert shown.rstrip() == "    0 s  installed"

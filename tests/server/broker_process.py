@@ -25,14 +25,14 @@ def command(data_dir: Path, settings: Mapping[str, str] | None = None) -> list[s
 class BrokerProcess:
     """A running broker. `output` has the lines that it printed."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self.output: list[str] = []
         self._lines: queue.Queue[str | None] = queue.Queue()
         # Variables with this prefix would be settings of the broker.
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("KAFKA_")}
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("KAFKA_")}
         self._process = subprocess.Popen(
             arguments,
-            env=environment,
+            env={**inherited, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

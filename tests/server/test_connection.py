@@ -415,6 +415,23 @@ async def test_a_refused_connection_is_logged_once(tmp_path: Path, caplog: pytes
     ]
 
 
+@asynchronous
+async def test_a_client_of_another_protocol_that_tries_again_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path) as world:
+        for first in (b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/1.1\r\n\r\n") * 3:
+            client = world.connect("192.0.2.7")
+            client.push(first)
+            assert not client.is_open
+    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [line.partition(": ")[2] for line in lines] == [
+        "a TLS handshake on a listener without TLS",
+        "an HTTP request on a Kafka listener",
+    ]
+    assert all("192.0.2.7" in line for line in lines)
+
+
 class TestMistakesOfTheBroker:
     """A failing handler closes its client's connection, with one log line. Other clients are not affected."""
 

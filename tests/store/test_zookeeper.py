@@ -575,4 +575,4 @@ except StoreError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "ZooKeeper needs the kazoo library; install it with: pip install 'ottla[zookeeper]'\n"
+    assert done.stdout == 'ZooKeeper needs the kazoo library; install it with: pip install "kazoo<2.12"\n'

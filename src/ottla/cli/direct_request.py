@@ -7,6 +7,7 @@ from typing import TypeVar
 from ottla.cli.client import CONNECT_TIMEOUT, REQUEST_TIMEOUT
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
+from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.api.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.wire.api.offset_delete import (
@@ -36,6 +37,15 @@ def partition_sizes(host: str, port: int, topics: Mapping[str, Sequence[int]]) -
         for partition in topic.partitions
         if not partition.is_future_key
     }
+
+
+def answers(host: str, port: int) -> bool:
+    """Whether this broker answers the first request that every client sends."""
+    try:
+        reply = _send(host, port, ApiVersionsRequest(), ApiVersionsResponse, version=0)
+    except (OSError, ValueError):
+        return False
+    return reply.error_code == ErrorCode.NONE
 
 
 def damaged_nodes(host: str, port: int) -> list[str]:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import typer
 
 from ottla.cli.admin import Admin, Cluster
-from ottla.cli.client import CONNECT_TIMEOUT, Client, SilentBrokerError, dial
+from ottla.cli.client import CONNECT_TIMEOUT, Client, SilentBrokerError, dial, parse_address
 from ottla.cli.command_error import CommandError
-from ottla.cli.direct_request import damaged_nodes
+from ottla.cli.direct_request import answers, damaged_nodes
 from ottla.cli.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, ClientSettings, Json, single
 from ottla.cli.output import print_json, styled
 from ottla.model import INTERNAL_TOPICS, TopicPartition
@@ -71,6 +71,11 @@ def doctor(
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
     client_settings: ClientSettings = None,
     json: Json = False,
+    one_broker: bool = typer.Option(
+        False,
+        "--one-broker",
+        help="Check only that the broker at the address answers, for health checks.",
+    ),
 ) -> None:
     """Check a cluster, and exit with 1 if something is wrong.
 
@@ -85,7 +90,11 @@ def doctor(
       ottla doctor
       ottla doctor --json || echo "something is wrong"
       ottla doctor --bootstrap-server broker.example:9092
+      ottla doctor --one-broker
     """
+    if one_broker:
+        _check_one_broker(bootstrap_server, client_settings, json)
+        return
     started = time.perf_counter()
     dial(bootstrap_server)
     connect_ms = (time.perf_counter() - started) * 1000
@@ -121,6 +130,21 @@ def doctor(
     _fail_for_damage(damaged)
     if not json:
         print(f"Next: {_next_step(bootstrap_server, topics)}")
+
+
+def _check_one_broker(bootstrap_server: str, client_settings: list[str] | None, json: bool) -> None:
+    """One request to one address, so that the check costs little and does not depend on other brokers."""
+    host, port = parse_address(bootstrap_server)
+    dial(bootstrap_server)
+    client = Client(bootstrap_server, client_settings)
+    if not client.plaintext:
+        Admin(client).cluster()
+    elif not answers(host, port):
+        raise CommandError(f"{bootstrap_server} accepts connections but does not answer Kafka's requests.")
+    if json:
+        print_json({"bootstrap_server": bootstrap_server})
+    else:
+        _tell(True, f"{bootstrap_server} answers")
 
 
 def _ask(client: Client) -> tuple[Cluster, float]:

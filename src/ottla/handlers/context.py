@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.producer_ids import ProducerIds
     from ottla.coordinator.transactions import TransactionCoordinator
     from ottla.env.clock import Clock
+    from ottla.handlers.client_notices import ClientNotices
     from ottla.metadata.cluster_metadata import ClusterMetadata
     from ottla.metadata.peers import Peers
     from ottla.replication.fetch_sessions import FetchSessions
@@ -42,6 +43,7 @@ class Broker:
     markers: Markers
     peers: Peers
     producer_ids: ProducerIds
+    notices: ClientNotices
 
     @property
     def config(self) -> BrokerConfig:

@@ -8,7 +8,8 @@ _HEAD = """# The protocol
 
 Ottla serves Kafka's wire protocol with the version ranges of Apache Kafka 4.3. An API that is not in this table is not
 advertised. On such a request, the broker closes the connection and logs one line. As in Kafka, the broker advertises
-Produce 0 to 2 for old versions of librdkafka (KAFKA-18659), but rejects such requests.
+Produce 0 to 2 for old versions of librdkafka (KAFKA-18659), but rejects such requests. It answers every
+ConsumerGroupHeartbeat with UNSUPPORTED_VERSION: KIP-848 groups are not served.
 
 | key | API | versions | flexible from | handler |
 |---:|---|---|---|---|"""

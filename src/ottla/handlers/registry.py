@@ -12,6 +12,7 @@ from ottla.handlers import (
     alter_partition_reassignments,
     alter_replica_log_dirs,
     api_versions,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_groups,
@@ -147,6 +148,7 @@ HANDLERS: dict[int, Served] = dict(
         _served(api.DESCRIBE_PRODUCERS, describe_producers.handle),
         _served(api.DESCRIBE_TRANSACTIONS, describe_transactions.handle),
         _served(api.LIST_TRANSACTIONS, list_transactions.handle),
+        _served(api.CONSUMER_GROUP_HEARTBEAT, consumer_group_heartbeat.handle),
         _served(api.LIST_CONFIG_RESOURCES, list_config_resources.handle),
         _served(api.DESCRIBE_TOPIC_PARTITIONS, describe_topic_partitions.handle),
     ]

@@ -72,7 +72,8 @@ def require_spark(environment: MutableMapping[str, str], cache: Path | None = No
 def require_packages() -> None:
     for package in _PACKAGES:
         if importlib.util.find_spec(package) is None:
-            raise PipelineError(f'Pipelines need {package}, which is not installed: pip install "ottla[spark]".')
+            how = 'run `pip install ".[spark]"` in the checkout of Ottla'
+            raise PipelineError(f"Pipelines need {package}, which is not installed: {how}.")
 
 
 def start_session(settings: SessionSettings) -> "SparkSession":

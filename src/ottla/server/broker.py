@@ -30,6 +30,7 @@ from ottla.env.disk import Disk, OsDisk
 from ottla.env.machine import boot_id
 from ottla.env.network import Address, Network, SocketNetwork
 from ottla.errors import KafkaError
+from ottla.handlers.client_notices import ClientNotices
 from ottla.handlers.context import Broker
 from ottla.log.directory import LogDirectory, LogDirectoryError
 from ottla.log.layout import LOCK
@@ -336,6 +337,7 @@ class BrokerServer:
             markers=markers,
             peers=peers,
             producer_ids=producer_ids,
+            notices=ClientNotices(),
         )
         return broker, roles
 

@@ -13,7 +13,7 @@ from ottla.handlers.exchange import CloseConnectionError, PendingReply
 from ottla.handlers.session import Session
 from ottla.model import printable
 from ottla.server.dispatch import Dispatcher
-from ottla.server.frames import FrameError, FrameReader
+from ottla.server.frames import FrameError, FrameReader, MisdirectedError
 from ottla.wire import DecodeError
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class ClientConnection:
         "_dispatcher",
         "_frames",
         "_monotonic",
+        "_notices",
         "_on_close",
         "_outbox",
         "_outstanding",
@@ -99,6 +100,7 @@ class ClientConnection:
         self._session = Session(listener, connection.local, connection.peer)
         self._dispatcher = Dispatcher(broker, self._session, watchdog)
         self._monotonic = broker.clock.monotonic
+        self._notices = broker.notices
         self._busy = busy
         self._on_close = on_close
         self._frames = FrameReader(buffers, broker.config.integer("socket.request.max.bytes"))
@@ -259,7 +261,9 @@ class ClientConnection:
 
     def _fail(self, error: Exception) -> None:
         """Hang up, after the replies to the requests before."""
-        if isinstance(error, (FrameError, DecodeError, CloseConnectionError)):
+        if isinstance(error, MisdirectedError) and not self._notices.is_first(self.peer_host, str(error)):
+            logger.debug("closing the connection of %s again: %s", self._connection.peer, error)
+        elif isinstance(error, (FrameError, DecodeError, CloseConnectionError)):
             logger.warning("closing the connection of %s: %s", self._connection.peer, printable(str(error)))
         else:
             logger.error("a request of %s failed; closing its connection", self._connection.peer, exc_info=error)

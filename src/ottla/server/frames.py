@@ -15,6 +15,10 @@ class FrameError(ValueError):
     """The stream is not made of frames this broker accepts; only closing the connection helps."""
 
 
+class MisdirectedError(FrameError):
+    """The first bytes are those of another protocol."""
+
+
 class FrameReader:
     """Frames are views into the buffer that received them, so they are valid until the next `settle`.
 
@@ -57,10 +61,9 @@ class FrameReader:
         data = self._data
         (size,) = _unpack_length(data, position)
         if not 0 <= size <= self._limit:
-            misdirected = describe_misdirected(data[position:filled])
-            raise FrameError(
-                misdirected or f"a frame of {size} bytes; the limit is {self._limit} (socket.request.max.bytes)"
-            )
+            if misdirected := describe_misdirected(data[position:filled]):
+                raise MisdirectedError(misdirected)
+            raise FrameError(f"a frame of {size} bytes; the limit is {self._limit} (socket.request.max.bytes)")
         end = start + size
         if filled < end:
             return None

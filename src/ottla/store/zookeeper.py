@@ -116,9 +116,7 @@ class ZooKeeperStore:
             from ottla.store.zookeeper_commits import Commits
             from ottla.store.zookeeper_requests import Requests
         except ImportError as error:
-            raise StoreError(
-                "ZooKeeper needs the kazoo library; install it with: pip install 'ottla[zookeeper]'"
-            ) from error
+            raise StoreError('ZooKeeper needs the kazoo library; install it with: pip install "kazoo<2.12"') from error
         client = ZooKeeperClient(
             self._address,
             self._clock,

@@ -45,6 +45,7 @@ DESCRIBE_CLUSTER = Api(60, "DescribeCluster", 0, 2, 0)
 DESCRIBE_PRODUCERS = Api(61, "DescribeProducers", 0, 0, 0)
 DESCRIBE_TRANSACTIONS = Api(65, "DescribeTransactions", 0, 0, 0)
 LIST_TRANSACTIONS = Api(66, "ListTransactions", 0, 2, 0)
+CONSUMER_GROUP_HEARTBEAT = Api(68, "ConsumerGroupHeartbeat", 0, 1, 0)
 LIST_CONFIG_RESOURCES = Api(74, "ListConfigResources", 0, 1, 0)
 DESCRIBE_TOPIC_PARTITIONS = Api(75, "DescribeTopicPartitions", 0, 0, 0)
 
