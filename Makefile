@@ -23,7 +23,7 @@ run: $(RUN)
 	@$(BIN)/ottla serve --data-dir data --listen 127.0.0.1:9092
 
 test: $(DEV)
-	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m tests $(ARGS)
 
 # The same source with the modules of pyproject.toml's list compiled by mypyc, in a virtual environment of its own. Needs a C
 # compiler and takes some minutes. The checkout's `src` is not on the path there: its modules would hide the compiled ones.
@@ -43,7 +43,7 @@ $(COMPILED_STAMP): requirements/dev.lock pyproject.toml hatch_build.py $(shell f
 
 test-compiled: compiled
 	@$(COMPILED_BIN)/python -m tests.compiled
-	@KAFKA_JARS=$(KAFKA_JARS) $(COMPILED_BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@KAFKA_JARS=$(KAFKA_JARS) $(COMPILED_BIN)/python -m tests $(ARGS)
 
 # For so many minutes each: transactional copiers and a broker, killed at random, and is the copy exact? Then a cluster whose
 # brokers and ZooKeeper are killed, paused and cut off, and were its clients told the truth? `make torture SEED=7` repeats a
