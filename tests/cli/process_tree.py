@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 OTTLA = [sys.executable, "-m", "ottla"]
-DEADLINE = 60.0
+DEADLINE = 120.0
 
 
 def eventually(condition: Callable[[], object], what: str) -> None:

@@ -193,7 +193,7 @@ def test_on_a_terminal_it_is_a_table(tmp_path: Path) -> None:
         pass  # Linux reports the end of a terminal as an error.
     finally:
         os.close(master)
-        assert process.wait(60) == 0
+        assert process.wait(120) == 0
     text = shown.decode()
     for word in ("Ottla is ready: 127.0.0.1:", "Ctrl-C stops them all.", "under-replicated", "yes", "Stopping ..."):
         assert word in text

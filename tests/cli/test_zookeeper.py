@@ -40,7 +40,7 @@ def test_it_says_when_it_is_ready_and_stops_when_told(tmp_path: Path, number: si
         connection.sendall(b"srvr")
         assert b"Mode: standalone" in connection.recv(4096)
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err) == (0, "Stopping ZooKeeper ...\n", "")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)))
