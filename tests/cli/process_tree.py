@@ -22,6 +22,16 @@ def eventually(condition: Callable[[], object], what: str) -> None:
         time.sleep(0.02)
 
 
+def ended(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> int:
+    """The exit code. A process that does not end by itself is terminated, and killed if it ignores that too."""
+    for end in (process.terminate, process.kill):
+        try:
+            return process.wait(DEADLINE / 4)
+        except subprocess.TimeoutExpired:
+            end()
+    return process.wait(DEADLINE)
+
+
 def is_alive(pid: int) -> bool:
     try:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
