@@ -23,7 +23,7 @@ run: $(RUN)
 	@$(BIN)/ottla serve --data-dir data --listen 127.0.0.1:9092
 
 test: $(DEV)
-	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m tests $(ARGS)
 
 # For so many minutes each: transactional copiers and a broker, killed at random, and is the copy exact? Then a cluster whose
 # brokers and ZooKeeper are killed, paused and cut off, and were its clients told the truth? `make torture SEED=7` repeats a

@@ -125,11 +125,19 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self.held = None
 
     def bury(self) -> None:
-        """After the run: close the coroutines of the process without running more of its code."""
+        """After the run: close the coroutines of the process without running more of its code than their cleanup.
+
+        Cleanup may create tasks. They belong to this loop, which closes them too.
+        """
         self.kill()
-        for task in self._tasks:
-            if not task.done():
-                _close(cast("types.CoroutineType[Any, Any, Any]", task.get_coro()))
+        running = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            for task in self._tasks:
+                if not task.done():
+                    _close(cast("types.CoroutineType[Any, Any, Any]", task.get_coro()))
+        finally:
+            events._set_running_loop(running)
         self._tasks.clear()
 
     def hold(self) -> None:

@@ -42,6 +42,6 @@ def test_a_real_producer_takes_it_for_a_broker() -> None:
         producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
         for number in range(300):
             producer.produce(wire.null_topic(3), b"x" * 1000, partition=number % 3, on_delivery=deliver)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         assert told == {0: 100, 1: 100, 2: 100}
         assert (broker.directory / "null.log").stat().st_size > 300_000

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 OTTLA = [sys.executable, "-m", "ottla"]
-DEADLINE = 60.0
+DEADLINE = 120.0
 
 
 def eventually(condition: Callable[[], object], what: str) -> None:
@@ -20,6 +20,16 @@ def eventually(condition: Callable[[], object], what: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"not within {DEADLINE:g} s: {what}"
         time.sleep(0.02)
+
+
+def ended(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> int:
+    """The exit code. A process that does not end by itself is terminated, and killed if it ignores that too."""
+    for end in (process.terminate, process.kill):
+        try:
+            return process.wait(DEADLINE / 4)
+        except subprocess.TimeoutExpired:
+            end()
+    return process.wait(DEADLINE)
 
 
 def is_alive(pid: int) -> bool:

@@ -17,7 +17,7 @@ from ottla.cli.app import app
 from ottla.cli.cluster import StoreKind, choose_store, default_settings, plans
 from ottla.cli.cluster_view import Roles, roles_of
 from ottla.cli.command_error import CommandError
-from tests.cli.process_tree import OTTLA, eventually, is_alive, running
+from tests.cli.process_tree import OTTLA, ended, eventually, is_alive, running
 
 READY = "Ottla is ready: "
 
@@ -193,7 +193,8 @@ def test_on_a_terminal_it_is_a_table(tmp_path: Path) -> None:
         pass  # Linux reports the end of a terminal as an error.
     finally:
         os.close(master)
-        assert process.wait(60) == 0
+        code = ended(process)
+    assert code == 0
     text = shown.decode()
     for word in ("Ottla is ready: 127.0.0.1:", "Ctrl-C stops them all.", "under-replicated", "yes", "Stopping ..."):
         assert word in text

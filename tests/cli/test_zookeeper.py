@@ -14,6 +14,7 @@ from ottla.cli.app import app
 from ottla.cli.command_error import CommandError
 from ottla.cli.zookeeper_server import require_jars, require_java
 from ottla.env import java
+from tests.cli.process_tree import ended
 from tests.store.conftest import new_server
 
 OTTLA = [sys.executable, "-c", "import sys; from ottla.cli.main import main; sys.exit(main())"]
@@ -31,16 +32,19 @@ def test_it_says_when_it_is_ready_and_stops_when_told(tmp_path: Path, number: si
     jars = new_server(tmp_path)._jars
     command = [*OTTLA, "zookeeper", "--data-dir", str(tmp_path / "data"), "--port", "0", "--jars", str(jars)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    ready = process.stdout.readline().split()
-    assert ready[0] == "ZooKeeper"
-    assert ready[2:4] == ["is", "ready:"]
-    host, _, port = ready[4].partition(":")
-    with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(b"srvr")
-        assert b"Mode: standalone" in connection.recv(4096)
-    process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    try:
+        assert process.stdout is not None
+        ready = process.stdout.readline().split()
+        assert ready[0] == "ZooKeeper"
+        assert ready[2:4] == ["is", "ready:"]
+        host, _, port = ready[4].partition(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(b"srvr")
+            assert b"Mode: standalone" in connection.recv(4096)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=120)
+    finally:
+        ended(process)
     assert (process.returncode, out, err) == (0, "Stopping ZooKeeper ...\n", "")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)))

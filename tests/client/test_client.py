@@ -53,7 +53,7 @@ def produce(bootstrap: str, topic: str, values: list[bytes], partition: int = 0)
     producer = Producer({"bootstrap.servers": bootstrap})
     for index, value in enumerate(values):
         producer.produce(topic, value, partition=partition, timestamp=1000 * (index + 1))
-    producer.flush(10)
+    producer.flush(60)
 
 
 def test_metadata_of_some_and_of_all_topics(ottla_broker: "EmbeddedBroker", ottla_topic: str) -> None:

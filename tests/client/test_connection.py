@@ -14,7 +14,7 @@ from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.schema import Request
 from tests.client.scripted_broker import HANG_UP, Answer, ScriptedBroker, scripted
 
-WITHIN = 10.0
+WITHIN = 60.0
 
 
 def echo_topics(request: Request, version: int) -> Answer:

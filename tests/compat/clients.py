@@ -33,7 +33,7 @@ def produce_kafka_python(bootstrap: str, topic: str, records: list[Record], comp
     producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type=_or_none(compression), linger_ms=20)
     futures = [producer.send(topic, r.value, key=r.key, headers=r.headers, timestamp_ms=r.timestamp) for r in records]
     for future in futures:
-        future.get(timeout=10)
+        future.get(timeout=60)
     producer.close()
 
 
@@ -62,7 +62,7 @@ def produce_aiokafka(bootstrap: str, topic: str, records: list[Record], compress
             ]
             await asyncio.gather(*reports)
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 def consume_aiokafka(bootstrap: str, topic: str, count: int) -> list[Record]:
@@ -73,7 +73,7 @@ def consume_aiokafka(bootstrap: str, topic: str, count: int) -> list[Record]:
             records = [await consumer.getone() for _ in range(count)]
         return [Record(r.value, r.key, list(r.headers), r.timestamp) for r in records]
 
-    return asyncio.run(asyncio.wait_for(scenario(), 20))
+    return asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 def produce_kcat(bootstrap: str, topic: str, records: list[Record], compression: str) -> None:
@@ -81,12 +81,12 @@ def produce_kcat(bootstrap: str, topic: str, records: list[Record], compression:
     headers = [argument for name, value in records[0].headers or [] for argument in ("-H", f"{name}={_text(value)}")]
     lines = [f"{_text(record.key)}\t{_text(record.value)}" for record in records]
     command = ["kcat", "-b", bootstrap, "-P", "-t", topic, "-K", "\t", "-z", compression, *headers]
-    subprocess.run(command, input="\n".join(lines).encode(), check=True, timeout=20)
+    subprocess.run(command, input="\n".join(lines).encode(), check=True, timeout=60)
 
 
 def consume_kcat(bootstrap: str, topic: str, count: int) -> list[Record]:
     command = ["kcat", "-b", bootstrap, "-C", "-t", topic, "-o", "beginning", "-c", str(count), "-q", "-J"]
-    output = subprocess.run(command, capture_output=True, check=True, timeout=20).stdout
+    output = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
     return [_from_json(json.loads(line)) for line in output.splitlines()]
 
 

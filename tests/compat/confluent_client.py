@@ -28,7 +28,7 @@ def produce(bootstrap: str, topic: str, records: Iterable[Record], **config: Any
     reports: list[tuple[Any, Any]] = []
     for record in records:
         send(producer, topic, record, reports)
-    assert producer.flush(20) == 0, "not every message was reported within 20 s"
+    assert producer.flush(60) == 0, "not every message was reported within 60 s"
     for error, _ in reports:
         if error is not None:
             raise KafkaException(error)
@@ -73,7 +73,7 @@ def reader(bootstrap: str, **config: Any) -> Iterator[Any]:
         yield client
 
 
-def consume(client: Any, count: int, timeout: float = 15.0) -> list[Any]:
+def consume(client: Any, count: int, timeout: float = 60.0) -> list[Any]:
     """Exactly `count` messages, or fail."""
     messages: list[Any] = []
     deadline = time.monotonic() + timeout

@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(attempt: Callable[[], T], timeout: float = 15.0, interval: float = 0.02) -> T:
+def eventually(attempt: Callable[[], T], timeout: float = 60.0, interval: float = 0.02) -> T:
     """Call until the result is truthy and return it; fail with the last result when time is up."""
     deadline = time.monotonic() + timeout
     while True:

@@ -41,7 +41,7 @@ def hang(connection: Connection, transactional_id: str, place: Place, timestamp:
 
     assert not stored()
     with _unverified(connection):
-        eventually(stored, timeout=5.0)
+        eventually(stored)
     return producer
 
 

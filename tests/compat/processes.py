@@ -13,8 +13,8 @@ from pathlib import Path
 from ottla.server.watchdog import HELD
 
 READY_LINE = "Ottla is ready:"
-START_TIMEOUT = 30.0
-STOP_TIMEOUT = 30.0
+START_TIMEOUT = 120.0
+STOP_TIMEOUT = 120.0
 
 _RANDOM = random.SystemRandom()
 """Not the one that tests give a seed, lest two processes draw the same."""

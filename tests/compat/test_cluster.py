@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
-DEADLINE = 60.0
+DEADLINE = 120.0
 IDS = (1, 2, 3)
 
 

@@ -120,7 +120,7 @@ def test_a_killed_member_is_replaced_after_its_session_timeout(
 
 def settle_shared(one: Member, partitions: int) -> int:
     """Wait until this member owns so many partitions, the rest being somebody else's."""
-    eventually(lambda: one.client.poll(0.05) or len(one.owned) == partitions, timeout=20)
+    eventually(lambda: one.client.poll(0.05) or len(one.owned) == partitions)
     return len(one.owned)
 
 

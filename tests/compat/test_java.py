@@ -34,7 +34,7 @@ def tool(bootstrap: str) -> Tool:
     def run(name: str, *arguments: str, stdin: str = "") -> str:
         java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{JARS}/*"]
         command = [*java, name, "--bootstrap-server", bootstrap, *arguments]
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=240)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

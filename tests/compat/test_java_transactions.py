@@ -128,7 +128,7 @@ def test_the_copier_copies_exactly_once(
     copy = ["--input-topic", source, "--input-partition", "0", "--output-topic", target, "--consumer-group", group]
     transactions = ["--transactional-id", transactional_id, "--transaction-size", "10", "--enable-random-aborts"]
     command = [*java, "--broker-list", bootstrap, *copy, *transactions, "--group-mode", "--use-group-metadata"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     last = json.loads(done.stdout.splitlines()[-1])
     assert (last["stage"], last["remaining"], last["consumed"]) == ("ShutdownComplete", 0, 100)
@@ -187,7 +187,7 @@ def test_the_dump_tool_reads_the_transaction_log(connection: Connection, topic: 
 
 def dump(*arguments: str) -> str:
     java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{JARS}/*", DUMP]
-    done = subprocess.run([*java, *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*java, *arguments], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -1,7 +1,6 @@
 """kafka-python with its default settings: producer, consumer, groups."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -231,14 +230,14 @@ def test_partitions_move_when_a_member_joins_and_leaves(
 
 
 def test_a_long_poll_ends_when_a_message_arrives(bootstrap: str, topic: str) -> None:
-    with consumer(bootstrap, fetch_max_wait_ms=20_000) as client, producer(bootstrap) as sender:
+    """The fetch waits for longer than this test does."""
+    patient = {"fetch_max_wait_ms": 200_000, "request_timeout_ms": 300_000}
+    with consumer(bootstrap, **patient) as client, producer(bootstrap) as sender:
         client.assign([TopicPartition(topic, 0)])
         client.seek_to_end()
         client.poll(timeout_ms=200)
-        started = time.monotonic()
-        sender.send(topic, b"wake up").get(10)
+        sender.send(topic, b"wake up").get(60)
         assert [r.value for r in poll_records(client, 1)] == [b"wake up"]
-        assert time.monotonic() - started < 5
 
 
 def test_pattern_subscription(bootstrap: str, topic: str, group: str) -> None:

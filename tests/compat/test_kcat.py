@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is no
 
 def kcat(bootstrap: str, *arguments: str, stdin: bytes = b"") -> str:
     command = ["kcat", "-b", bootstrap, *arguments]
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=20)
+    done = subprocess.run(command, input=stdin, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
 

@@ -40,13 +40,13 @@ SETTINGS = {
     "group.min.session.timeout.ms": "500",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
-PATIENCE = 60.0
+PATIENCE = 240.0
 
 
 @pytest.fixture
 def classes(tmp_path: Path) -> Path:
     target = tmp_path / "classes"
-    subprocess.run(["javac", "-cp", f"{JARS}/*", "-d", str(target), str(SOURCE)], check=True, timeout=60)
+    subprocess.run(["javac", "-cp", f"{JARS}/*", "-d", str(target), str(SOURCE)], check=True, timeout=240)
     return target
 
 

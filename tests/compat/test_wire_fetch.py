@@ -10,8 +10,11 @@ from kio.schema.errors import ErrorCode
 
 from tests.compat import batches
 from tests.compat.conftest import MakeTopic
-from tests.compat.wire import connect
+from tests.compat.wire import TIMEOUT, connect
 from tests.compat.wire_requests import fetch, fetch_one, fetch_topic, produce_one, topic_id_of
+
+LONGER_THAN_PATIENCE_MS = round(2000 * TIMEOUT)
+"""A fetch that waits for so long is answered in time only if something ends its wait."""
 
 
 @pytest.mark.parametrize(
@@ -73,7 +76,7 @@ def test_a_fetch_at_the_end_waits_and_then_returns_empty(bootstrap: str, topic: 
     with connect(bootstrap) as connection:
         started = time.monotonic()
         reply = fetch_one(connection, topic, 0, wait_ms=400)
-        assert 0.39 <= time.monotonic() - started < 3
+        assert time.monotonic() - started >= 0.39
         assert not reply.records
 
 
@@ -81,9 +84,7 @@ def test_a_waiting_fetch_returns_as_soon_as_there_is_data(bootstrap: str, topic:
     with connect(bootstrap) as reader, connect(bootstrap) as writer:
         timer = threading.Timer(0.2, lambda: produce_one(writer, topic, batches.pack([b"news"])))
         timer.start()
-        started = time.monotonic()
-        reply = fetch_one(reader, topic, 0, wait_ms=10_000)
-        assert 0.15 <= time.monotonic() - started < 3
+        reply = fetch_one(reader, topic, 0, wait_ms=LONGER_THAN_PATIENCE_MS)
         assert [batch.record_count for batch in batches.unpack(reply.records)] == [1]
         timer.join()
 
@@ -94,9 +95,7 @@ def test_a_waiting_fetch_waits_for_enough_bytes(bootstrap: str, topic: str) -> N
         produce_one(writer, topic, batch)
         timer = threading.Timer(0.3, lambda: produce_one(writer, topic, batch))
         timer.start()
-        started = time.monotonic()
-        reply = fetch_one(reader, topic, 0, wait_ms=10_000, min_bytes=2 * len(batch))
-        assert 0.25 <= time.monotonic() - started < 3
+        reply = fetch_one(reader, topic, 0, wait_ms=LONGER_THAN_PATIENCE_MS, min_bytes=2 * len(batch))
         assert len(batches.unpack(reply.records)) == 2
         timer.join()
 
@@ -106,18 +105,16 @@ def test_too_few_bytes_are_returned_when_the_wait_is_over(bootstrap: str, topic:
         produce_one(connection, topic, batches.pack([b"x"]))
         started = time.monotonic()
         reply = fetch_one(connection, topic, 0, wait_ms=300, min_bytes=100_000)
-        assert 0.29 <= time.monotonic() - started < 3
+        assert time.monotonic() - started >= 0.29
         assert len(batches.unpack(reply.records)) == 1
 
 
 def test_an_error_ends_the_wait(bootstrap: str, topic: str) -> None:
     with connect(bootstrap) as connection:
-        started = time.monotonic()
-        assert fetch_one(connection, topic, 99, wait_ms=10_000).error_code is ErrorCode.offset_out_of_range
-        assert fetch_one(connection, topic + "-missing", 0, wait_ms=10_000).error_code is (
-            ErrorCode.unknown_topic_or_partition
-        )
-        assert time.monotonic() - started < 3
+        reply = fetch_one(connection, topic, 99, wait_ms=LONGER_THAN_PATIENCE_MS)
+        assert reply.error_code is ErrorCode.offset_out_of_range
+        reply = fetch_one(connection, topic + "-missing", 0, wait_ms=LONGER_THAN_PATIENCE_MS)
+        assert reply.error_code is ErrorCode.unknown_topic_or_partition
 
 
 def test_other_requests_wait_behind_a_long_poll_on_the_same_connection(bootstrap: str, topic: str) -> None:

@@ -11,7 +11,7 @@ from tests.compat.deadlines import eventually
 
 def create(admin: Any, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
     new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
-    admin.create_topics([new])[name].result(10)
+    admin.create_topics([new])[name].result(60)
     wait_until_ready(admin, name, partitions)
 
 
@@ -26,6 +26,6 @@ def leaders(admin: Any, name: str) -> int:
     """How many of the topic's partitions have a leader; 0 while the topic is unknown."""
     description = admin.describe_topics(TopicCollection([name]))[name]
     try:
-        return sum(1 for partition in description.result(10).partitions if partition.leader is not None)
+        return sum(1 for partition in description.result(60).partitions if partition.leader is not None)
     except KafkaException:
         return 0

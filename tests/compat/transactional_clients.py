@@ -16,7 +16,7 @@ from kafka.errors import InvalidProducerEpochError, ProducerFencedError
 from tests.compat.deadlines import eventually
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
-DEADLINE = 15.0
+DEADLINE = 60.0
 FETCH_WAIT_MS = 20
 """How long a broker may hold back the news that there is nothing more to read."""
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from kio.index import load_entity_schema
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-TIMEOUT = 15.0
+TIMEOUT = 60.0
 
 
 class Connection:

@@ -92,7 +92,7 @@ def _kafkas_answers(probes: list[Probe]) -> list[str]:
     program = Path(__file__).with_name("KafkaBounds.java")
     lines = "".join("\t".join(probe) + "\n" for probe in probes)
     command = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*", str(program)]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, timeout=100)
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, timeout=240)
     return done.stdout.splitlines()
 
 

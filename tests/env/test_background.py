@@ -37,10 +37,10 @@ async def test_closing_waits_for_what_has_begun() -> None:
 
     def work() -> None:
         begun.set()
-        done.wait(10)
+        done.wait(60)
 
     future = threads.run(work)
-    assert begun.wait(10)
+    assert begun.wait(60)
     threading.Timer(0.05, done.set).start()
     threads.close()
     assert done.is_set()
@@ -53,10 +53,10 @@ async def test_closing_can_drop_what_has_not_begun() -> None:
 
     def work() -> None:
         begun.set()
-        done.wait(10)
+        done.wait(60)
 
     first, second = threads.run(work), threads.run(work)
-    assert begun.wait(10)
+    assert begun.wait(60)
     threading.Timer(0.05, done.set).start()
     threads.close()
     await asyncio.wait([first, second])

@@ -252,7 +252,7 @@ class ColdFile(OsFile):
 
     def read(self, size: int, position: int) -> bytes:
         self.reads.append((size, position))
-        assert self.may_answer.wait(20)
+        assert self.may_answer.wait(60)
         if self.fails:
             raise OSError("the disk is gone")
         return super().read(size, position)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "delivery-semantics.md"
-TIMEOUT = 60.0
+TIMEOUT = 120.0
 
 
 def run(name: str, *arguments: str) -> str:

@@ -110,9 +110,9 @@ class Brokers:
         broker_id = self.any if broker_id is None else broker_id
         connection = self._connections.get(broker_id)
         if connection is None or connection.closed:
-            connection = await connect(self.address(broker_id), client_id="test", within=10.0)
+            connection = await connect(self.address(broker_id), client_id="test", within=60.0)
             self._connections[broker_id] = connection
-        return await connection.call(request, response, within=20.0, highest=version)
+        return await connection.call(request, response, within=60.0, highest=version)
 
     async def create(self, topic: str, *replicas: list[int], configs: Mapping[str, str] | None = None) -> None:
         """A topic with the replicas of each partition, which all brokers know when this returns."""

@@ -22,7 +22,7 @@ SHORT = 20_000
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_hostile_clients_harm_nobody_else(tmp_path: Path) -> None:
     # A machine that is four times slower holds the loop four times as long.
     run = Run(Plan(seed=15, requests=SHORT, max_hold_ms=400), tmp_path, print)

@@ -85,7 +85,7 @@ class Network:
         return self._whole[way]
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
 
     async def _join(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: str, port: int, source: str | None

@@ -91,7 +91,7 @@ class Run:
         admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap_servers, "log_level": 0})
         eventually(lambda: len(admin.list_topics(timeout=10).brokers) == len(self._cluster.nodes))
         new = NewTopic(TOPIC, PARTITIONS, REPLICATION_FACTOR, config={"segment.bytes": str(1 << 20)})
-        admin.create_topics([new])[TOPIC].result(10)
+        admin.create_topics([new])[TOPIC].result(60)
         topics.wait_until_ready(admin, TOPIC, PARTITIONS)
         group = Consumer({"bootstrap.servers": self._cluster.bootstrap_servers, "group.id": GROUP, "log_level": 0})
         beginning = [TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)]

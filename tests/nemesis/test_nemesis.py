@@ -12,7 +12,7 @@ from tests.nemesis.schedule import WITHOUT_ZOOKEEPER, Kind, draw
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_cluster_in_trouble_tells_its_clients_the_truth(tmp_path: Path) -> None:
     plan = Plan(seed=7, seconds=16, fault_every=1.8)
     cluster = Cluster(tmp_path, plan.brokers)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.nemesis.network import Network, Way
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 SILENCE = 0.2
 
 

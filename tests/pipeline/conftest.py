@@ -1,4 +1,4 @@
-"""The session of the Spark tests, shared, and a run inside of the test process."""
+"""Fixtures of pipelines, and a run inside of the test process."""
 
 import io
 import uuid
@@ -11,12 +11,12 @@ import pytest
 from ottla.pipeline.loading import Target
 from ottla.pipeline.progress import QueryState
 from ottla.pipeline.view import PlainView
-from tests.spark.conftest import bootstrap, spark
+from tests.spark.conftest import bootstrap
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["bootstrap", "spark"]
+__all__ = ["bootstrap"]
 
 Runner = Callable[[Target], list[QueryState]]
 
@@ -55,4 +55,4 @@ def produce(bootstrap_servers: str, topic: str, values: list[bytes | None], **op
     producer = Producer({"bootstrap.servers": bootstrap_servers})
     for value in values:
         producer.produce(topic, value=value, partition=0, **options)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0

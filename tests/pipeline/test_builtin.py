@@ -17,8 +17,6 @@ from tests.pipeline.conftest import Runner
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 

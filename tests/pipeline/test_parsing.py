@@ -3,14 +3,10 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import pytest
-
 from ottla.pipeline import pipeline, to_console, topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.xdist_group("spark")
 
 SCHEMA = "id int not null, name string, at timestamp, tags array<string>, place struct<x: double>"
 GOOD = [

@@ -20,7 +20,7 @@ from ottla.pipeline.records import read_messages
 from ottla.testing.topics import create_topic
 from tests.pipeline.conftest import produce
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 OTTLA = [sys.executable, "-m", "ottla"]
 PATIENCE = 240.0

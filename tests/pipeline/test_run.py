@@ -21,8 +21,6 @@ from tests.pipeline.conftest import Runner, produce
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 EXAMPLES = Path(__file__).parents[2] / "examples" / "pipelines"
 
 

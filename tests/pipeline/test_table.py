@@ -12,8 +12,6 @@ from ottla.pipeline.sinks import ParquetSink, TableSink
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 SINK = cast(TableSink, to_table("t", key="id", order="version", deleted="op = 'd'", buckets=3))
 COLUMNS = "id int, version int, op string"
 

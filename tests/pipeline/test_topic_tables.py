@@ -13,8 +13,6 @@ from tests.pipeline.conftest import produce
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 BEGIN = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
 """Not long ago: a broker deletes what is a week old, even in the middle of a test."""
 SECOND = timedelta(seconds=1)

@@ -6,9 +6,10 @@ from itertools import islice
 
 import pytest
 
+from ottla.pipeline import traffic
 from ottla.pipeline.loading import BUILT_IN, load_part, load_target
 from ottla.pipeline.records import read_messages
-from ottla.pipeline.traffic import Pace, encode, send
+from ottla.pipeline.traffic import Pace, encode, paced, send
 from ottla.testing.embedded import EmbeddedBroker
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -49,7 +50,30 @@ def test_sending(ottla_broker: EmbeddedBroker) -> None:
     assert {message.partition() for message in messages} == {0, 1, 2}
 
 
-def test_a_pace_is_kept(ottla_broker: EmbeddedBroker) -> None:
+class ManualTime:
+    """The time that `paced` sees: it passes only while `paced` sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 50.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualTime()
+    monkeypatch.setattr(traffic, "time", clock)
+    module = load_part("export", "traffic", {"topic": "pace-test"})
+    sent = [clock.now - 50.0 for _ in paced(module.events(START), Pace(rate=2000, seconds=0.5))]
+    # The check of the limit comes every 0.05 s: the last 100 events are those of the moment at which time is up.
+    assert 1000 <= len(sent) <= 1100
+    assert all(index / 2000 - 0.1 <= moment <= index / 2000 + 1e-6 for index, moment in enumerate(sent))
+
+
+def test_a_sender_stops_when_its_time_is_up(ottla_broker: EmbeddedBroker) -> None:
     module = load_part("export", "traffic", {"topic": "pace-test"})
     pace = Pace(rate=2000, seconds=0.5)
-    assert 500 <= send(module.events(START), module.TOPICS, ottla_broker.bootstrap_servers, pace) <= 1500
+    assert 0 < send(module.events(START), module.TOPICS, ottla_broker.bootstrap_servers, pace) <= 1100

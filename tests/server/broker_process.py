@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 READY = "Ottla is ready: PLAINTEXT://"
-TIMEOUT = 30.0
+TIMEOUT = 120.0
 
 
 def command(data_dir: Path, settings: Mapping[str, str] | None = None) -> list[str]:

@@ -25,7 +25,7 @@ class Target:
     def bootstrap_servers(self) -> str:
         return self.broker.bootstrap_servers
 
-    def connect(self, timeout: float = 20.0) -> WireClient:
+    def connect(self, timeout: float = 60.0) -> WireClient:
         return WireClient(self.bootstrap_servers, timeout)
 
     def complaints(self) -> list[str]:

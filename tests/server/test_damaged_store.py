@@ -12,7 +12,7 @@ from tests.cli.conftest import Cli
 from tests.server.zookeeper_cluster import ProcessCluster, Writer, eventually, process_cluster
 from tests.store.conftest import new_server
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 NONSENSE = b"nonsense"
 FOREIGN = ["/config/topics/nosuch", "/brokers/topics/odd", "/brokers/ids/99", "/config/brokers/%zz"]

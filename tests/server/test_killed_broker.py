@@ -9,7 +9,7 @@ from ottla.cli.zookeeper_server import ZooKeeperServer
 from tests.server.zookeeper_cluster import ProcessCluster, Writer, eventually, process_cluster
 from tests.store.conftest import new_server
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 SESSION_SECONDS = 36.0
 """Longer than a start may take."""

@@ -153,7 +153,15 @@ def test_records_that_expand_to_half_a_gigabyte(process: BrokerProcess) -> None:
 
 
 def test_one_client_with_much_to_do_does_not_hold_up_the_others(process: BrokerProcess) -> None:
-    """A client that requests large replies, and reads them, does not starve others."""
+    """A client that requests large replies, and reads them, does not starve others.
+
+    Another process can hold up a round, so one of several rounds is enough. A broker that serves one client after the
+    other fails in every round.
+    """
+    assert any(_is_served_meanwhile(process) for _ in range(5))
+
+
+def _is_served_meanwhile(process: BrokerProcess) -> bool:
     count = 300
     with WireClient(process.bootstrap_servers) as busy:
         busy.socket.sendall(b"".join(busy.frame(MetadataRequest(topics=None), 1) for _ in range(count)))
@@ -162,5 +170,4 @@ def test_one_client_with_much_to_do_does_not_hold_up_the_others(process: BrokerP
         waited = time.monotonic() - started
         for _ in range(count):
             busy.receive(MetadataResponse, 1)
-        worked = time.monotonic() - started
-    assert waited < worked / 3
+        return waited < (time.monotonic() - started) / 3

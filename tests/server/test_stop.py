@@ -29,8 +29,8 @@ async def test_clients_are_served_while_the_logs_are_synced(tmp_path: Path) -> N
         partition.append(memoryview(build_batch([NewRecord(None, b"x", timestamp=TIMESTAMP)])))
     stopping = asyncio.ensure_future(server.stop())
     await until(lambda: closing.waiting > 0)
-    connection = await connect(server.addresses["PLAINTEXT"], client_id="test", within=10.0)
-    answer = await connection.call(MetadataRequest(topics=None), MetadataResponse, within=10.0)
+    connection = await connect(server.addresses["PLAINTEXT"], client_id="test", within=60.0)
+    answer = await connection.call(MetadataRequest(topics=None), MetadataResponse, within=60.0)
     assert [len(topic.partitions) for topic in answer.topics] == [40]
     partition = server.broker.replicas.leader_of("t", 0)
     partition.append(memoryview(build_batch([NewRecord(None, b"late", timestamp=TIMESTAMP)])))

@@ -16,7 +16,7 @@ from ottla.server.event_loop import new_event_loop
 from ottla.server.watchdog import HELD, Watchdog
 
 PACKAGE = os.path.dirname(os.path.abspath(ottla.__file__))
-TIMEOUT = 30.0
+TIMEOUT = 60.0
 
 
 def place(file: str, source: str) -> dict[str, Any]:

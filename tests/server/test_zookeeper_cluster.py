@@ -40,7 +40,7 @@ LAG_SECONDS = 30.0
 ZOMBIE = b"-1"
 """The value that a test writes to a replaced leader."""
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
@@ -191,12 +191,12 @@ class ProxyThread:
 
     def __enter__(self) -> "ProxyThread":
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._done.set)
-        self._thread.join(10)
+        self._thread.join(60)
         self._loop.close()
 
     async def _run(self) -> None:
@@ -234,7 +234,7 @@ class ProxyThread:
             done.set()
 
         self._loop.call_soon_threadsafe(do)
-        assert done.wait(10)
+        assert done.wait(60)
 
 
 def test_a_leader_that_zookeeper_gave_up(tmp_path: Path, zookeeper: ZooKeeperServer) -> None:
@@ -321,7 +321,7 @@ def without_zookeeper(cluster: ProcessCluster, seconds: float) -> None:
         while time.monotonic() - gone < seconds:
             writer.wait_for_more()
         assert cluster.partition() == before
-        assert writer.longest_silence < SESSION_SECONDS
+        assert writer.longest_silence < min(seconds, 20.0), "brokers serve without ZooKeeper"
         times = {broker_id: broker.log().count(CONNECTED) for broker_id, broker in cluster.brokers.items()}
         cluster.zookeeper.start()
         for broker_id, broker in cluster.brokers.items():

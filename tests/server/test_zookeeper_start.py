@@ -40,7 +40,7 @@ def settings(connect: str, **others: str) -> dict[str, str]:
 
 
 def complaint(data_dir: Path, wanted: dict[str, str]) -> str:
-    done = subprocess.run(command(data_dir, wanted), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command(data_dir, wanted), capture_output=True, text=True, timeout=120)
     assert done.returncode == 1, done.stdout
     [line] = done.stderr.splitlines()
     return line.removeprefix("Ottla cannot start: ")
@@ -123,7 +123,7 @@ def test_a_broker_that_waits_can_be_stopped(tmp_path: Path) -> None:
     assert process.stdout is not None
     assert any("waiting for ZooKeeper" in line for line in process.stdout)
     process.terminate()
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert "stopped before the broker was ready" in out
 
@@ -168,7 +168,7 @@ def test_without_kazoo(tmp_path: Path, connect: str) -> None:
     hidden = "import sys; sys.modules['kazoo'] = None; from ottla.cli.main import main; sys.exit(main())"
     arguments = command(tmp_path, settings(connect))
     program = [sys.executable, "-c", hidden, *arguments[arguments.index("serve") :]]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert 'install it with: pip install "kazoo<2.12"' in done.stderr
 

@@ -24,7 +24,7 @@ from ottla.wire.schema import Request, Response
 
 R = TypeVar("R", bound=Response)
 
-TIMEOUT = 20.0
+TIMEOUT = 60.0
 
 PRODUCE_VERSION = 8
 FETCH_VERSION = 11

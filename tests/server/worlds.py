@@ -24,7 +24,7 @@ from ottla.wire.framing import parse_response_header
 from ottla.wire.schema import Request
 from tests.server.wire_client import R, encode_request
 
-TIMEOUT = 20.0
+TIMEOUT = 60.0
 DIALLED = Address("127.0.0.1", 9092)
 
 P = ParamSpec("P")

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import sys
+import warnings
 from typing import Any
 
 import pytest
@@ -100,3 +101,32 @@ def test_the_collector_finds_nothing_to_finish_after_a_burial(monkeypatch: pytes
     assert cleaned == ["network", "network", "disk"]
     gc.collect()
     assert [it.exc_value for it in unraisable] == []
+
+
+def test_tasks_that_cleanup_creates_end_with_the_burial() -> None:
+    """As when a broker is killed while it stops: it syncs its logs in several tasks."""
+    scheduler = Scheduler()
+    loop = process(scheduler)
+    ran: list[int] = []
+    owners: list[asyncio.AbstractEventLoop] = []
+
+    async def sync(number: int) -> None:
+        ran.append(number)
+
+    async def serve() -> None:
+        try:
+            await asyncio.sleep(3600.0)
+        finally:
+            syncs = asyncio.gather(*(sync(number) for number in range(3)))
+            owners.append(syncs.get_loop())
+            await syncs
+
+    loop.create_task(serve())
+    scheduler.run_until(lambda: False, 1.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loop.bury()
+        gc.collect()
+    assert [str(warning.message) for warning in caught] == []
+    assert owners == [loop]
+    assert ran == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from tests.spark.conftest import CONFIG
+from tests.spark.sessions import CONFIG
 
 
 def main(master: str, bootstrap: str, topic: str) -> None:

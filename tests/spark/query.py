@@ -31,7 +31,7 @@ class Settings:
 def main(settings: Settings) -> None:
     from pyspark.sql import SparkSession
 
-    from tests.spark.conftest import CONFIG
+    from tests.spark.sessions import CONFIG
 
     builder = SparkSession.builder.master(settings.master)
     for key, value in {**CONFIG, **SMALL_BATCHES, "spark.executor.memory": "512m"}.items():

@@ -76,7 +76,6 @@ def values(bootstrap: str, topic: str) -> list[bytes]:
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(600)
 def test_the_programs_run_from_top_to_bottom(spark: "SparkSession", tmp_path: Path) -> None:
     programs = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)

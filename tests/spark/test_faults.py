@@ -16,7 +16,7 @@ from tests.spark.query import QueryProcess, Settings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
 PARTITION_ROWS = 400
 BATCH_ROWS = 100

@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark import topics
-from tests.spark.conftest import CONNECTOR_JARS
+from tests.spark.sessions import CONNECTOR_JARS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.xdist_group("spark"),
     pytest.mark.skipif(not CONNECTOR_JARS, reason="OTTLA_SPARK_JARS does not say where the connector's jars are"),
 ]
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.compat.deadlines import eventually
 from tests.spark import topics
-from tests.spark.conftest import CONNECTOR_JARS
+from tests.spark.sessions import CONNECTOR_JARS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.xdist_group("spark"),
     pytest.mark.skipif(not CONNECTOR_JARS, reason="OTTLA_SPARK_JARS does not say where the connector's jars are"),
     pytest.mark.timeout(240),
 ]

@@ -11,8 +11,6 @@ from tests.spark import tables, topics
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 EXACTLY_ONCE = {"delivery": "exactly-once"}
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 

@@ -27,7 +27,7 @@ from tests.spark.test_faults import (
     numbers,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def test_keys_go_where_kafkas_own_producer_sends_them(bootstrap: str) -> None:
     other = topics.make_topic(bootstrap, 7)
     for key in keys:
         java.produce(other, b"v", key)
-    java.flush(10)
+    java.flush(60)
     placed, expected = (
         {row.key: row.partition for row in topics.consume(bootstrap, name, 7)} for name in (topic, other)
     )

@@ -35,19 +35,19 @@ def make_topic(
     name = name or f"spark-{uuid.uuid4().hex[:12]}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
     new = NewTopic(name, partitions, replicas, config={"retention.ms": "-1", **(config or {})})
-    admin.create_topics([new])[name].result(10)
+    admin.create_topics([new])[name].result(60)
     return name
 
 
 def add_partitions(bootstrap: str, topic: str, total: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_partitions([NewPartitions(topic, total)])[topic].result(10)
+    admin.create_partitions([NewPartitions(topic, total)])[topic].result(60)
 
 
 def delete_records(bootstrap: str, topic: str, before: int, partition: int = 0) -> None:
     wanted = TopicPartition(topic, partition, before)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_records([wanted])[wanted].result(10)
+    admin.delete_records([wanted])[wanted].result(60)
 
 
 def fill(bootstrap: str, topic: str, rows: Iterable[tuple[int, bytes | None]], **settings: Any) -> None:
@@ -63,22 +63,22 @@ def fill(bootstrap: str, topic: str, rows: Iterable[tuple[int, bytes | None]], *
             headers=[("index", str(index).encode()), ("none", None)] if index % 5 == 0 else None,
         )
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def transactions(bootstrap: str, topic: str, outcomes: Iterable[bool], rows: int = 5, partitions: int = 1) -> None:
     """One transaction after the other by one producer; True commits it, False aborts it."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"txn-{uuid.uuid4().hex}"})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for number, committed in enumerate(outcomes):
         producer.begin_transaction()
         for index in range(rows):
             producer.produce(topic, f"{number}-{index}-{committed}".encode(), partition=index % partitions)
-        producer.flush(30)
+        producer.flush(60)
         if committed:
-            producer.commit_transaction(30)
+            producer.commit_transaction(60)
         else:
-            producer.abort_transaction(30)
+            producer.abort_transaction(60)
 
 
 def consume(bootstrap: str, topic: str, partitions: int = 1, isolation: str = "read_uncommitted") -> list[Row]:
@@ -96,7 +96,7 @@ def consume(bootstrap: str, topic: str, partitions: int = 1, isolation: str = "r
     consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
     rows, ended = [], 0
     while ended < partitions:
-        message = consumer.poll(30)
+        message = consumer.poll(60)
         assert message is not None, "the oracle heard nothing"
         if message.error():
             ended += 1
@@ -112,14 +112,14 @@ def ends(bootstrap: str, topic: str, partitions: int) -> list[int]:
     """The high watermarks: offsets in use, those of markers and of open transactions too."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "watcher", "isolation.level": "read_uncommitted"}
     consumer = Consumer(settings)
-    found = [consumer.get_watermark_offsets(TopicPartition(topic, index), 10)[1] for index in range(partitions)]
+    found = [consumer.get_watermark_offsets(TopicPartition(topic, index), 60)[1] for index in range(partitions)]
     consumer.close()
     return found
 
 
 def committed(bootstrap: str, group: str, topic: str, partitions: int) -> list[int]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-    found = consumer.committed([TopicPartition(topic, index) for index in range(partitions)], 10)
+    found = consumer.committed([TopicPartition(topic, index) for index in range(partitions)], 60)
     consumer.close()
     return [each.offset for each in found]
 

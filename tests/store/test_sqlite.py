@@ -86,7 +86,7 @@ def test_a_stopped_process_loses_its_session_and_hears_of_it(tmp_path: Path) -> 
             assert await store.get("/held") is None
             running.send_signal(signal.SIGCONT)
             assert output.readline() == "lost\n"
-            assert running.wait(10) == 0
+            assert running.wait(60) == 0
 
     in_world(tmp_path, scenario)
 
@@ -246,7 +246,7 @@ def test_the_loop_runs_while_the_file_is_busy(tmp_path: Path) -> None:
     class Slow(Threads):
         def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
             def waiting() -> T:
-                assert release.wait(10)
+                assert release.wait(60)
                 return function()
 
             return super().run(waiting)

@@ -270,7 +270,7 @@ async def test_a_connection_on_which_nobody_answers_is_given_up_in_time(scene: S
 async def test_a_paused_connection_expires_the_session(scene: Scene) -> None:
     """Here it is ZooKeeper that finds out, and the store learns it when it can talk to ZooKeeper again."""
     world, proxy, _, other = scene
-    quick = await world.open(proxy.address + chroot(world), session_timeout=0.4)
+    quick = await world.open(proxy.address + chroot(world), session_timeout=2.0)
     await quick.commit([Create("/quick", ephemeral=True)])
     lost: list[bool] = []
     quick.on_session_lost(lambda: lost.append(True))

@@ -15,7 +15,7 @@ from ottla.store.zookeeper import ZooKeeperStore
 from tests.manual_clock import ManualClock
 
 SESSION_TIMEOUT = 6.0
-DEADLINE = 30.0
+DEADLINE = 60.0
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]] | Callable[[], bool]) -> None:

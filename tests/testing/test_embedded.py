@@ -19,7 +19,7 @@ def produce(bootstrap_servers: str, topic: str, *values: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 0})
     for value in values:
         producer.produce(topic, value)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
 
 
 def consume(bootstrap_servers: str, topic: str) -> list[str]:
@@ -35,7 +35,7 @@ def consume(bootstrap_servers: str, topic: str) -> list[str]:
     )
     consumer.subscribe([topic])
     found: list[str] = []
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         message = consumer.poll(0.5)
         if message is None:

@@ -23,10 +23,10 @@ def test_fixtures_in_a_fresh_project(pytester: pytest.Pytester) -> None:
             config = {"bootstrap.servers": ottla_broker.bootstrap_servers}
             producer = Producer(config)
             producer.produce(ottla_topic, b"hello")
-            assert producer.flush(10) == 0
+            assert producer.flush(60) == 0
             consumer = Consumer({**config, "group.id": "g", "auto.offset.reset": "earliest"})
             consumer.subscribe([ottla_topic])
-            message = consumer.poll(20)
+            message = consumer.poll(60)
             assert message.value() == b"hello"
             consumer.close()
 
@@ -103,10 +103,10 @@ def test_settings_in_the_ini_file(pytester: pytest.Pytester) -> None:
             assert len(admin.list_topics().topics[ottla_topic].partitions) == 4
             producer = Producer({"bootstrap.servers": ottla_broker.bootstrap_servers})
             producer.produce("made-by-itself", b"x")
-            producer.flush(10)
+            producer.flush(60)
             assert len(admin.list_topics().topics["made-by-itself"].partitions) == 3
             resource = ConfigResource(ConfigResource.Type.TOPIC, ottla_topic)
-            found = admin.describe_configs([resource])[resource].result(10)
+            found = admin.describe_configs([resource])[resource].result(60)
             assert found["retention.ms"].value == "5000"
         """
     )

@@ -10,7 +10,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from kafka import KafkaAdminClient
 
-_TIMEOUT = 10.0
+_TIMEOUT = 60.0
 _OPEN_STATES = {"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
 _DECODERS = {"__transaction_state": "--transaction-log-decoder", "__consumer_offsets": "--offsets-decoder"}
 
@@ -65,7 +65,7 @@ def _complaints(topic: str, files: list[Path]) -> list[str]:
     java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{os.environ['KAFKA_JARS']}/*"]
     tool = ["org.apache.kafka.tools.DumpLogSegments", _DECODERS.get(topic, "--deep-iteration")]
     command = [*java, *tool, "--files", ",".join(map(str, files))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     lines = (done.stdout + done.stderr).splitlines()
     found = [line for line in lines if any(sign in line for sign in _COMPLAINTS)]
     if done.returncode != 0:

@@ -13,7 +13,7 @@ from bench.kafka import CLUSTER_ID, server_properties
 from tests.compat.processes import BrokerProcess, free_port
 from tests.server.wire_client import is_served
 
-START_TIMEOUT = 90.0
+START_TIMEOUT = 240.0
 
 SETTINGS = {
     "auto.create.topics.enable": "false",

@@ -13,7 +13,7 @@ from tests.server.wire_client import WireClient, response_of
 HUNG_UP = "the broker closes the connection"
 NO_ANSWER = "the broker does not answer"
 METADATA_VERSION = 12
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Talk:

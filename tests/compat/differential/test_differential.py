@@ -11,7 +11,7 @@ from tests.compat.differential.normal_form import differences
 pytestmark = [
     pytest.mark.skipif(missing() is not None, reason=str(missing())),
     pytest.mark.xdist_group("differential"),
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(600),
 ]
 
 

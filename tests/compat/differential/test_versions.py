@@ -14,7 +14,7 @@ from tests.server.wire_client import WireClient, frame
 pytestmark = [
     pytest.mark.skipif(missing() is not None, reason=str(missing())),
     pytest.mark.xdist_group("differential"),
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(600),
 ]
 
 
