@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicCollection
+from confluent_kafka import ConsumerGroupTopicPartitions, ElectionType, KafkaException, TopicCollection
 from confluent_kafka import KafkaError as ClientError
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (
@@ -112,11 +112,12 @@ class Cluster:
     brokers: list[Broker]
     topics: list[str]
     partitions: dict[TopicPartition, Replicas]
+    controller: int | None = None
 
 
 class Admin:
     def __init__(self, client: Client) -> None:
-        self._client = client
+        self.client = self._client = client
         self._admin = client.admin()
 
     def cluster(self) -> Cluster:
@@ -130,7 +131,28 @@ class Admin:
             for number, partition in sorted(topic.partitions.items())
         }
         brokers.sort(key=lambda broker: broker.id)
-        return Cluster(str(metadata.cluster_id), brokers, sorted(metadata.topics), partitions)
+        controller = None if metadata.controller_id < 0 else int(metadata.controller_id)
+        return Cluster(str(metadata.cluster_id), brokers, sorted(metadata.topics), partitions, controller)
+
+    def racks(self) -> dict[int, str | None]:
+        """The rack of each living broker."""
+        description = self._client.ask(lambda: self._admin.describe_cluster(request_timeout=REQUEST_TIMEOUT).result())
+        return {int(node.id): node.rack or None for node in description.nodes}
+
+    def elect_leaders(
+        self, partitions: Sequence[TopicPartition] | None, unclean: bool
+    ) -> dict[TopicPartition, str | None]:
+        """Elect the preferred leaders, or any living replicas, of these or all partitions. Returns the name of the
+        error for each partition, or None for an elected leader."""
+        election = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+        wanted = None if partitions is None else [ClientPartition(*partition) for partition in partitions]
+        answer = self._client.ask(
+            lambda: self._admin.elect_leaders(election, wanted, request_timeout=REQUEST_TIMEOUT).result()
+        )
+        return {
+            TopicPartition(entry.topic, entry.partition): None if error is None else str(error.args[0].name())
+            for entry, error in answer.items()
+        }
 
     def describe_topics(self, names: Sequence[str]) -> list[Topic]:
         """Describe topics in the order of `names`. A topic that does not exist is a CommandError."""

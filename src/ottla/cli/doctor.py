@@ -46,10 +46,10 @@ class Health:
             for broker, count in sorted(self.dead_brokers.items())
         ]
         if self.without_leader:
-            found.append(f"{_count(self.without_leader, 'has', 'have')} no leader: {_named(self.without_leader)}")
+            found.append(f"{_count(self.without_leader, 'has', 'have')} no leader: {named(self.without_leader)}")
         if self.under_replicated:
             found.append(
-                f"{_count(self.under_replicated, 'is', 'are')} under-replicated: {_named(self.under_replicated)}"
+                f"{_count(self.under_replicated, 'is', 'are')} under-replicated: {named(self.under_replicated)}"
             )
         return found
 
@@ -196,7 +196,7 @@ def _count(partitions: Sequence[TopicPartition], one: str, many: str) -> str:
     return f"1 partition {one}" if len(partitions) == 1 else f"{len(partitions)} partitions {many}"
 
 
-def _named(partitions: Sequence[TopicPartition]) -> str:
+def named(partitions: Sequence[TopicPartition]) -> str:
     names = ", ".join(f"{partition.topic}-{partition.partition}" for partition in partitions[:SHOWN_PARTITIONS])
     return names if len(partitions) <= SHOWN_PARTITIONS else f"{names} and {len(partitions) - SHOWN_PARTITIONS} more"
 

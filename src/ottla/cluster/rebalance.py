@@ -277,7 +277,7 @@ def _even_bytes(layout: Layout, fixed: Collection[TopicPartition]) -> bool:
 
 
 def _best_swap(layout: Layout, heavy: int, light: int, fixed: Collection[TopicPartition]) -> list[Step] | None:
-    """The exchange that brings the bytes of two brokers closest together, and copies at most twice what it evens out."""
+    """The exchange that evens out the bytes of two brokers best. It copies at most twice what it evens out."""
     gap = layout.bytes[heavy] - layout.bytes[light]
     small = sorted(
         (layout.size[name], name)
