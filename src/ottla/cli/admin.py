@@ -117,7 +117,7 @@ class Cluster:
 
 class Admin:
     def __init__(self, client: Client) -> None:
-        self.client = self._client = client
+        self._client = client
         self._admin = client.admin()
 
     def cluster(self) -> Cluster:
@@ -134,11 +134,6 @@ class Admin:
         controller = None if metadata.controller_id < 0 else int(metadata.controller_id)
         return Cluster(str(metadata.cluster_id), brokers, sorted(metadata.topics), partitions, controller)
 
-    def racks(self) -> dict[int, str | None]:
-        """The rack of each living broker."""
-        description = self._client.ask(lambda: self._admin.describe_cluster(request_timeout=REQUEST_TIMEOUT).result())
-        return {int(node.id): node.rack or None for node in description.nodes}
-
     def elect_leaders(
         self, partitions: Sequence[TopicPartition] | None, unclean: bool
     ) -> dict[TopicPartition, str | None]:
@@ -146,13 +141,9 @@ class Admin:
         error for each partition, or None for an elected leader."""
         election = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
         wanted = None if partitions is None else [ClientPartition(*partition) for partition in partitions]
-        answer = self._client.ask(
-            lambda: self._admin.elect_leaders(election, wanted, request_timeout=REQUEST_TIMEOUT).result()
-        )
-        return {
-            TopicPartition(entry.topic, entry.partition): None if error is None else str(error.args[0].name())
-            for entry, error in answer.items()
-        }
+        # confluent-kafka 2.16 raises SystemError if elect_leaders gets a timeout.
+        answer = self._client.ask(lambda: self._admin.elect_leaders(election, wanted).result())
+        return {TopicPartition(entry.topic, entry.partition): _error_name(error) for entry, error in answer.items()}
 
     def describe_topics(self, names: Sequence[str]) -> list[Topic]:
         """Describe topics in the order of `names`. A topic that does not exist is a CommandError."""
@@ -340,6 +331,11 @@ class Admin:
             return future.result()
         except KafkaException as exception:
             raise self._client.failure(exception.args[0], subject) from exception
+
+
+def _error_name(error: Any) -> str | None:
+    reason = error.args[0] if isinstance(error, KafkaException) else error
+    return None if reason is None else str(reason.name())
 
 
 def _broker(node: Any) -> Broker:

@@ -14,6 +14,7 @@ from ottla.cli.reassignment_requests import (
     Ongoing,
     ReassignmentError,
     alter_reassignments,
+    describe_cluster,
     list_reassignments,
     log_directories,
     move_to_directories,
@@ -83,17 +84,20 @@ class ClusterAdmin:
             )
 
     def state(self) -> ClusterState:
-        cluster = self.admin.cluster()
+        cluster, racks = self._ask_controller(describe_cluster)
         directories = {}
         for broker in cluster.brokers:
             with contextlib.suppress(OSError, WireError):
                 directories[broker.id] = log_directories(broker.host, broker.port)
-        return ClusterState(
-            cluster, self.admin.racks(), directories, self.ongoing(cluster), _replica_sizes(cluster, directories)
-        )
+        ongoing = self._ask_controller(list_reassignments)
+        return ClusterState(cluster, racks, directories, ongoing, _replica_sizes(cluster, directories))
 
-    def ongoing(self, cluster: Cluster | None = None) -> dict[TopicPartition, Ongoing]:
-        return self._ask_controller(list_reassignments, cluster)
+    def cluster(self) -> Cluster:
+        """The cluster as the controller knows it. The other brokers may learn of a change a little later."""
+        return self._ask_controller(describe_cluster)[0]
+
+    def ongoing(self) -> dict[TopicPartition, Ongoing]:
+        return self._ask_controller(list_reassignments)
 
     def start(self, targets: Mapping[TopicPartition, Sequence[int] | None]) -> dict[TopicPartition, str]:
         """Start moves, or cancel them where the target is None. Returns the reason for each refused partition."""
@@ -118,7 +122,7 @@ class ClusterAdmin:
             ) from reason
 
     def _broker(self, broker_id: int) -> Broker:
-        found = [broker for broker in self.admin.cluster().brokers if broker.id == broker_id]
+        found = [broker for broker in self.cluster().brokers if broker.id == broker_id]
         if not found:
             raise CommandError(f"Broker {broker_id} is not running.")
         return found[0]
@@ -130,7 +134,7 @@ class ClusterAdmin:
             for broker_id in move.adding:
                 wanted.setdefault(broker_id, set()).add(move.partition)
         total = 0
-        for broker in self.admin.cluster().brokers if wanted else ():
+        for broker in self.cluster().brokers if wanted else ():
             if broker.id in wanted:
                 with contextlib.suppress(OSError, WireError):
                     for directory in log_directories(broker.host, broker.port):
@@ -149,7 +153,7 @@ class ClusterAdmin:
             names = {LEADER_REPLICAS: ",".join(sources), FOLLOWER_REPLICAS: ",".join(followers[topic])}
             self.admin.alter_configs("topic", topic, names, [])
         involved = {broker for move in moves for broker in (*move.before, *move.after)}
-        for broker in self.admin.cluster().brokers:
+        for broker in self.cluster().brokers:
             if broker.id in involved:
                 self.admin.alter_configs(
                     "broker", str(broker.id), dict.fromkeys(BROKER_RATES, str(bytes_per_second)), []
@@ -157,7 +161,7 @@ class ClusterAdmin:
 
     def clear_throttle(self) -> bool:
         """Remove the throttle from all brokers and topics. Returns whether there was one."""
-        cluster = self.admin.cluster()
+        cluster = self.cluster()
         found = False
         for kind, names, keys in (
             ("topic", cluster.topics, (LEADER_REPLICAS, FOLLOWER_REPLICAS)),
@@ -173,12 +177,11 @@ class ClusterAdmin:
                         found = True
         return found
 
-    def _ask_controller(self, request: Callable[[str, int], T], cluster: Cluster | None = None) -> T:
+    def _ask_controller(self, request: Callable[[str, int], T]) -> T:
         """Send a request to the controller. While the controller changes, retry."""
         deadline = time.monotonic() + REQUEST_TIMEOUT
         while True:
-            known = cluster or self.admin.cluster()
-            cluster = None
+            known = self.admin.cluster()
             broker = next((it for it in known.brokers if it.id == known.controller), known.brokers[0])
             try:
                 return request(broker.host, broker.port)

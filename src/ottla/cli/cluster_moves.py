@@ -125,9 +125,6 @@ def replace(
 
 def _placed_on(state: ClusterState, broker: int) -> list[PlacedPartition]:
     """All partitions with a leader, after a check that every partition of the broker has one."""
-    known = state.alive | state.dead().keys()
-    if broker not in known:
-        raise CommandError(f"There is no broker {broker}; the cluster has {', '.join(map(str, sorted(known)))}.")
     partitions = state.cluster.partitions
     stuck = [key for key, replicas in partitions.items() if replicas.leader is None and broker in replicas.assigned]
     if stuck:
@@ -142,6 +139,9 @@ def _empty(admin: ClusterAdmin, broker: int, plan_of: Callable[[ClusterState], P
     """Carry out plans until the broker has no replica: a new topic may have got one in the meantime."""
     for attempt in range(MOST_ROUNDS):
         state = admin.state()
+        known = sorted(state.alive | state.dead().keys())
+        if not attempt and broker not in known:
+            raise CommandError(f"There is no broker {broker}; the cluster has {', '.join(map(str, known))}.")
         plan = plan_of(state)
         if plan.unplaceable:
             raise CommandError(
@@ -152,7 +152,7 @@ def _empty(admin: ClusterAdmin, broker: int, plan_of: Callable[[ClusterState], P
             break
         if not moving.carry_out(admin, state, plan, options):
             return
-    if any(broker in replicas.assigned for replicas in admin.admin.cluster().partitions.values()):
+    if any(broker in replicas.assigned for replicas in admin.cluster().partitions.values()):
         raise CommandError(f"Broker {broker} got new replicas again and again; stop creating topics, and try again.")
     if not options.json:
         say(f"Broker {broker} has no replicas and leads nothing. It can be stopped.")

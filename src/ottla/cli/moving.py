@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ottla.cli.admin import Cluster
 from ottla.cli.cluster_admin import ClusterAdmin, ClusterState
 from ottla.cli.command_error import CommandError
 from ottla.cli.output import human_bytes, note, print_json, say
@@ -19,7 +20,8 @@ from ottla.model import TopicPartition
 POLL_SECONDS = 0.5
 LINE_SECONDS = 10.0
 """Time between two lines of progress if standard error is not a terminal."""
-ELECTION_SECONDS = 15.0
+SETTLE_SECONDS = 15.0
+"""How long it may take until the result of a move is known everywhere, and its preferred leader is in sync."""
 SHOWN_REFUSALS = 3
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 INTERRUPTED = 130
@@ -60,6 +62,7 @@ class MoveOptions:
 
 def carry_out(admin: ClusterAdmin, state: ClusterState, plan: Plan, options: MoveOptions) -> bool:
     """Show a plan and, unless it is only a preview, carry it out. Returns whether it is done."""
+    refuse_if_moving(state)
     if not options.json:
         print_plan(state, plan)
     if options.preview:
@@ -67,7 +70,6 @@ def carry_out(admin: ClusterAdmin, state: ClusterState, plan: Plan, options: Mov
             print_json({"state": "preview", **plan_document(state, plan)})
         return False
     if plan.changes:
-        refuse_if_moving(state)
         _start(admin, plan, options.throttle)
     done = options.wait or not plan.moves
     if done:
@@ -83,6 +85,7 @@ def carry_out(admin: ClusterAdmin, state: ClusterState, plan: Plan, options: Mov
 
 
 def refuse_if_moving(state: ClusterState) -> None:
+    """A plan cannot be made for partitions that have old and new replicas at the same time."""
     if state.ongoing:
         raise CommandError(
             f"{count(len(state.ongoing), 'partition')} of the cluster {'is' if len(state.ongoing) == 1 else 'are'} "
@@ -140,12 +143,11 @@ def wait_for(admin: ClusterAdmin, moves: Sequence[Move], options: MoveOptions, *
 
 def _check_result(admin: ClusterAdmin, plan: Plan) -> None:
     """A move that is not listed any more was completed, or cancelled by somebody else."""
-    now = admin.admin.cluster().partitions
-    missed = [
-        move.partition
-        for move in plan.changes
-        if move.partition in now and set(now[move.partition].assigned) != set(move.after)
-    ]
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while missed := _missed(plan, admin.cluster()):
+        if time.monotonic() > deadline:
+            break
+        time.sleep(POLL_SECONDS)
     if missed:
         names = ", ".join(map(str, missed[:SHOWN_REFUSALS]))
         raise CommandError(
@@ -154,10 +156,18 @@ def _check_result(admin: ClusterAdmin, plan: Plan) -> None:
         )
 
 
+def _missed(plan: Plan, now: Cluster) -> list[TopicPartition]:
+    return [
+        move.partition
+        for move in plan.changes
+        if move.partition in now.partitions and now.partitions[move.partition].assigned != list(move.after)
+    ]
+
+
 def elect_preferred(admin: ClusterAdmin, partitions: Sequence[TopicPartition]) -> None:
     """Let the first replicas lead. The controller may have elected some of them already."""
     left = list(partitions)
-    deadline = time.monotonic() + ELECTION_SECONDS
+    deadline = time.monotonic() + SETTLE_SECONDS
     while left:
         refused = {
             key: error

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from ottla.cli.admin import Broker, Cluster, Replicas
 from ottla.cli.direct_request import send
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
@@ -24,6 +25,7 @@ from ottla.wire.api.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 
 PARTITIONS_PER_REQUEST = 1000
 """Brokers limit the size of a request, and ZooKeeper the size of a change."""
@@ -59,6 +61,24 @@ class LogDirectory(NamedTuple):
 
 class ReassignmentError(Exception):
     """The broker refused the whole request. The message is the reason."""
+
+
+def describe_cluster(host: str, port: int) -> tuple[Cluster, dict[int, str | None]]:
+    """The cluster as this broker knows it, and the rack of each broker."""
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    answer = send(host, port, request, MetadataResponse, version=7)
+    partitions = {
+        TopicPartition(topic.name or "", it.partition_index): Replicas(
+            None if it.leader_id < 0 else it.leader_id, it.replica_nodes, it.isr_nodes
+        )
+        for topic in answer.topics
+        for it in topic.partitions
+    }
+    brokers = sorted((Broker(it.node_id, it.host, it.port) for it in answer.brokers), key=lambda broker: broker.id)
+    topics = sorted(topic.name or "" for topic in answer.topics)
+    controller = None if answer.controller_id < 0 else answer.controller_id
+    cluster = Cluster(answer.cluster_id or "", brokers, topics, dict(sorted(partitions.items())), controller)
+    return cluster, {broker.node_id: broker.rack for broker in answer.brokers}
 
 
 def list_reassignments(host: str, port: int) -> dict[TopicPartition, Ongoing]:
