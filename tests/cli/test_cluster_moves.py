@@ -34,9 +34,10 @@ def test_a_broker_that_joined_gets_its_share(cluster: ProcessCluster) -> None:
     assert preview["state"] == "preview"
     assert sorted(row["replicas_after"] for row in preview["brokers"]) == [7, 7, 8, 8]
     assert {broker for move in preview["moves"] for broker in set(move["to"]) - set(move["from"])} == {4}
-    shown = cli.ok("cluster", "rebalance", "--preview")
+    shown = cli.ok("cluster", "rebalance", "--preview", "--throttle", "1MB")
     assert "PARTITION" in shown
-    assert "to copy" in shown.splitlines()[-1]
+    assert "to copy" in shown.splitlines()[-2]
+    assert shown.splitlines()[-1] == "At 1.0 MB/s for each broker, copying takes about 7 s."
     with Writer(cluster.bootstrap_servers) as writer:
         assert "The cluster is balanced." in cli.ok("cluster", "rebalance", "--throttle", "50MB")
         writer.wait_for_more()
@@ -119,7 +120,8 @@ def test_ctrl_c_leaves_the_moves_running(cluster: ProcessCluster) -> None:
     assert sorted(throttles(cli, "more", [1])) == sorted(
         [*RATES, "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"]
     )
-    cancelled = cli.json("cluster", "rebalance", "--cancel")
+    assert cli.ok("cluster", "drain", "2", "--cancel") == "There is no move to cancel.\n"
+    cancelled = cli.json("cluster", "drain", "1", "--cancel")
     assert cancelled["throttle_removed"]
     assert [sorted(entry["replicas"]) for entry in cancelled["cancelled"]] == [[1, 2], [1, 2]]
     assert cli.json("cluster", "reassign", "--list") == []

@@ -69,7 +69,7 @@ def test_a_file_of_kafkas_tools(cluster: ProcessCluster, tmp_path: Path) -> None
     assert "The controller refused 1 partition: clicks-0: " in refused.stderr
     assert cli.json("cluster", "reassign", "--list") == []
     assert cli.ok("cluster", "reassign", "--list") == "No partition is being moved.\n"
-    assert cli.ok("cluster", "reassign", "--cancel") == "No partition is being moved.\n"
+    assert cli.ok("cluster", "reassign", "--cancel") == "There is no move to cancel.\n"
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,8 @@ def test_wrong_usage(cli: Cli) -> None:
     assert "give --file, or --topic with --to, or one of --list" in cli.refuses("cluster", "reassign")
     assert "--topic and --to belong together" in cli.refuses("cluster", "reassign", "--topic", "t")
     assert "different commands" in cli.refuses("cluster", "reassign", "--list", "--cancel")
+    assert "--throttle is for new moves" in cli.refuses("cluster", "reassign", "--list", "--throttle", "1MB")
+    assert "neither --preview nor" in cli.refuses("cluster", "rebalance", "--cancel", "--preview")
     assert "name topics with --topic, or give --all" in cli.refuses("cluster", "elect")
     assert "--partition needs exactly one --topic" in cli.refuses("cluster", "elect", "--all", "-p", "1")
     assert "OLD and NEW are the same broker" in cli.refuses("cluster", "replace", "1", "1")

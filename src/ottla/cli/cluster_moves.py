@@ -44,7 +44,7 @@ def rebalance(
     """
     admin = ClusterAdmin(bootstrap_server, client_settings)
     if cancel:
-        moving.cancel_moves(admin, json)
+        _cancel(admin, preview, throttle, json, removing=None)
         return
     state = admin.state()
     for broker, replicas in state.dead().items():
@@ -79,7 +79,7 @@ def drain(
     """
     admin = ClusterAdmin(bootstrap_server, client_settings)
     if cancel:
-        moving.cancel_moves(admin, json)
+        _cancel(admin, preview, throttle, json, removing=broker)
         return
 
     def plan_of(state: ClusterState) -> Plan:
@@ -112,7 +112,7 @@ def replace(
         raise typer.BadParameter("OLD and NEW are the same broker")
     admin = ClusterAdmin(bootstrap_server, client_settings)
     if cancel:
-        moving.cancel_moves(admin, json)
+        _cancel(admin, preview, throttle, json, removing=old)
         return
 
     def plan_of(state: ClusterState) -> Plan:
@@ -121,6 +121,13 @@ def replace(
         return planner.replace(state.plan_brokers(), _placed_on(state, old), old, new)
 
     _empty(admin, old, plan_of, MoveOptions(preview, throttle, wait, json))
+
+
+def _cancel(admin: ClusterAdmin, preview: bool, throttle: int | None, json: bool, removing: int | None) -> None:
+    """Cancel all moves, or those that take a replica from one broker."""
+    if preview or throttle is not None:
+        raise typer.BadParameter("--cancel goes with neither --preview nor --throttle")
+    moving.cancel_moves(admin, json, lambda _, move: removing is None or removing in move.removing)
 
 
 def _placed_on(state: ClusterState, broker: int) -> list[PlacedPartition]:
@@ -145,8 +152,8 @@ def _empty(admin: ClusterAdmin, broker: int, plan_of: Callable[[ClusterState], P
         plan = plan_of(state)
         if plan.unplaceable:
             raise CommandError(
-                f"{count(len(plan.unplaceable), 'partition')} cannot leave broker {broker}, because the other brokers "
-                f"are fewer than its replicas ({plan.unplaceable[0]}); add a broker first."
+                f"{count(len(plan.unplaceable), 'partition')} cannot leave broker {broker}, with more replicas than there "
+                f"are other brokers ({plan.unplaceable[0]}); add a broker first."
             )
         if attempt and plan.is_empty:
             break

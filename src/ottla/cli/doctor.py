@@ -182,7 +182,9 @@ def _fail_for_unreachable(advertised: list[Advertised]) -> None:
 def _fail_for_health(health: Health) -> None:
     if health.dead_brokers:
         dead = ", ".join(map(str, sorted(health.dead_brokers)))
-        raise CommandError(f"Not running: broker {dead}. Start it again, or move its replicas to other brokers.")
+        raise CommandError(
+            f"Not running: broker {dead}. Start it again, or move its replicas to others with `ottla cluster drain`."
+        )
     if health.without_leader:
         raise CommandError("Partitions without a leader cannot be read or written until a replica of them is back.")
     if health.under_replicated:

@@ -3,7 +3,8 @@
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from ottla.cli.cluster_admin import ClusterAdmin, ClusterState
 from ottla.cli.command_error import CommandError
 from ottla.cli.output import human_bytes, note, print_json, say
 from ottla.cli.plan_view import count, plan_document, print_plan
+from ottla.cli.reassignment_requests import Ongoing
 from ottla.cluster.rebalance import Move, Plan
 from ottla.model import TopicPartition
 
@@ -49,7 +51,9 @@ Wait = Annotated[
     bool, typer.Option("--wait/--no-wait", help="Show progress until the moves are done, or return at once.")
 ]
 Preview = Annotated[bool, typer.Option("--preview", "--dry-run", help="Show the plan and change nothing.")]
-Cancel = Annotated[bool, typer.Option("--cancel", help="Cancel all moves that are under way, and remove the throttle.")]
+Cancel = Annotated[
+    bool, typer.Option("--cancel", help="Cancel the moves that are under way, and remove the throttle if none is left.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,9 @@ def carry_out(admin: ClusterAdmin, state: ClusterState, plan: Plan, options: Mov
     refuse_if_moving(state)
     if not options.json:
         print_plan(state, plan)
+        if options.throttle is not None and plan.moves:
+            seconds = copying_seconds(plan.moves, options.throttle)
+            print(f"At {human_bytes(options.throttle)}/s for each broker, copying takes about {duration(seconds)}.")
     if options.preview:
         if options.json:
             print_json({"state": "preview", **plan_document(state, plan)})
@@ -82,6 +89,14 @@ def carry_out(admin: ClusterAdmin, state: ClusterState, plan: Plan, options: Mov
     elif not done:
         _say_started(options)
     return done
+
+
+def copying_seconds(moves: Sequence[Move], bytes_per_second: int) -> float:
+    """The time that the broker with the most bytes to fetch needs."""
+    fetched: Counter[int] = Counter()
+    for move in moves:
+        fetched.update(dict.fromkeys(move.adding, move.size))
+    return max(fetched.values(), default=0) / bytes_per_second
 
 
 def refuse_if_moving(state: ClusterState) -> None:
@@ -184,11 +199,9 @@ def elect_preferred(admin: ClusterAdmin, partitions: Sequence[TopicPartition]) -
         time.sleep(POLL_SECONDS if left else 0)
 
 
-def cancel_moves(
-    admin: ClusterAdmin, json: bool, only: Sequence[TopicPartition] | None = None
-) -> dict[TopicPartition, list[int]]:
-    """Cancel moves, all or some. Returns the replicas that the partitions go back to."""
-    ongoing = {key: it for key, it in admin.ongoing().items() if only is None or key in only}
+def cancel_moves(admin: ClusterAdmin, json: bool, chosen: Callable[[TopicPartition, Ongoing], bool]) -> None:
+    """Cancel the moves that are `chosen`. If no others are left, remove the throttle."""
+    ongoing = {key: it for key, it in admin.ongoing().items() if chosen(key, it)}
     refused = admin.start(dict.fromkeys(ongoing)) if ongoing else {}
     cancelled = {key: it.origin for key, it in ongoing.items() if key not in refused}
     was_throttled = False if refused or admin.ongoing() else admin.clear_throttle()
@@ -200,10 +213,9 @@ def cancel_moves(
         print_json(document)
     else:
         limit = " The throttle is removed." if was_throttled else ""
-        say((f"Cancelled {count(len(cancelled), 'move')}." if ongoing else "No partition is being moved.") + limit)
+        say((f"Cancelled {count(len(cancelled), 'move')}." if ongoing else "There is no move to cancel.") + limit)
     if refused:
         raise CommandError(refusals(refused))
-    return cancelled
 
 
 class MoveProgress:

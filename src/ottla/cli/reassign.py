@@ -82,11 +82,14 @@ def reassign(
       ottla cluster reassign --cancel
     """
     _check_usage(file, topics, to, execute, wait, cancel, listing)
+    if throttle is not None and (cancel or listing or (file is None and not topics)):
+        raise typer.BadParameter("--throttle is for new moves")
     admin = ClusterAdmin(bootstrap_server, client_settings)
     if listing:
         _list(admin.ongoing(), json)
     elif cancel:
-        moving.cancel_moves(admin, json, None if file is None else list(read_assignment(file).replicas))
+        named = None if file is None else read_assignment(file).replicas
+        moving.cancel_moves(admin, json, lambda key, _: named is None or key in named)
     elif file is None and not topics:
         _wait_for_ongoing(admin, json)
     else:
