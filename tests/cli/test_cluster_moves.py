@@ -135,6 +135,7 @@ def test_moves_without_waiting_are_finished_later(cluster: ProcessCluster) -> No
     cli = Cli(cluster.bootstrap_servers)
     started = json.loads(cli.ok("cluster", "drain", "1", "--no-wait", "--throttle", "10MB", "--json"))
     assert started["state"] == "started"
+    assert started["later_moves"] == []
     assert started["rollback"]["partitions"][0]["replicas"] == [1, 2]
     assert cli.ok("cluster", "reassign", "--wait").splitlines()[-1].endswith("o partition is being moved.")
     assert replica_counts(cluster)[1] == 0

@@ -1,5 +1,6 @@
 """`cluster.rebalance.enable` on brokers that are processes: one joins, one is killed for good."""
 
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -29,8 +30,8 @@ def is_even(cluster: ProcessCluster, brokers: list[int]) -> bool:
 def test_a_broker_joins_and_another_is_killed_for_good(tmp_path: Path) -> None:
     with process_cluster(tmp_path, None, brokers=3, settings=SETTINGS) as cluster:
         create(cluster, TOPIC, [1, 2, 3])
-        create(cluster, "more", *[[1, 2, 3], [2, 3, 1], [3, 1, 2]] * 5)
-        fill(cluster, "more", 15, 1)
+        create(cluster, "more", *[[1, 2, 3], [2, 3, 1], [3, 1, 2]] * 3)
+        fill(cluster, "more", 9, 1)
         with Writer(cluster.bootstrap_servers) as writer:
             join(cluster, 4)
             eventually(lambda: is_even(cluster, [1, 2, 3, 4]), "the new broker has its share of replicas and leaders")
@@ -54,3 +55,15 @@ def test_without_the_setting_nothing_moves(tmp_path: Path) -> None:
         for broker in ("1", "2", "3"):
             cli.ok("configs", "alter", "--broker", broker, "--add-config", "cluster.rebalance.enable=true")
         eventually(lambda: sorted(replica_counts(cluster).values()) == [2, 2, 3], "the third broker has its share")
+
+
+def test_new_replicas_are_copied_at_the_rate_of_the_setting(tmp_path: Path) -> None:
+    """Without a throttle of the operator. The first fetch brings a megabyte, which has to be paid for first."""
+    settings = {"cluster.rebalance.throttled.rate": "300000"}
+    with process_cluster(tmp_path, None, brokers=2, settings=settings) as cluster:
+        create(cluster, "more", [1])
+        fill(cluster, "more", 1, 3)
+        started = time.monotonic()
+        Cli(cluster.bootstrap_servers).ok("cluster", "reassign", "--topic", "more", "--to", "2", "--execute")
+        assert time.monotonic() - started > 5.0
+        assert replica_counts(cluster) == {2: 1}

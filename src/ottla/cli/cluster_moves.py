@@ -1,7 +1,7 @@
 """`ottla cluster rebalance`, `drain` and `replace`: commands that plan moves themselves."""
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,7 +10,7 @@ from ottla.cli.cluster_admin import ClusterAdmin, ClusterState
 from ottla.cli.command_error import CommandError
 from ottla.cli.moving import Cancel, MoveOptions, Preview, Throttle, Wait
 from ottla.cli.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, ClientSettings, Json
-from ottla.cli.output import say
+from ottla.cli.output import print_json, say
 from ottla.cli.plan_view import count
 from ottla.cluster import rebalance as planner
 from ottla.cluster.layout import PlacedPartition
@@ -53,7 +53,10 @@ def rebalance(
             f"other brokers with `ottla cluster drain {broker}` first."
         )
     plan = planner.balance(state.plan_brokers(), state.placed())
-    if moving.carry_out(admin, state, plan, MoveOptions(preview, throttle, wait, json)) and not json:
+    document = moving.carry_out(admin, state, plan, MoveOptions(preview, throttle, wait, json))
+    if json:
+        print_json(document)
+    elif document["state"] == moving.DONE:
         say("The cluster is balanced.")
 
 
@@ -144,6 +147,7 @@ def _placed_on(state: ClusterState, broker: int) -> list[PlacedPartition]:
 
 def _empty(admin: ClusterAdmin, broker: int, plan_of: Callable[[ClusterState], Plan], options: MoveOptions) -> None:
     """Carry out plans until the broker has no replica: a new topic may have got one in the meantime."""
+    documents: list[dict[str, Any]] = []
     for attempt in range(MOST_ROUNDS):
         state = admin.state()
         known = sorted(state.alive | state.dead().keys())
@@ -152,13 +156,19 @@ def _empty(admin: ClusterAdmin, broker: int, plan_of: Callable[[ClusterState], P
         plan = plan_of(state)
         if plan.unplaceable:
             raise CommandError(
-                f"{count(len(plan.unplaceable), 'partition')} cannot leave broker {broker}, with more replicas than there "
-                f"are other brokers ({plan.unplaceable[0]}); add a broker first."
+                f"{count(len(plan.unplaceable), 'partition')} cannot leave broker {broker}, with more replicas than "
+                f"there are other brokers ({plan.unplaceable[0]}); add a broker first."
             )
         if attempt and plan.is_empty:
             break
-        if not moving.carry_out(admin, state, plan, options):
-            return
+        documents.append(moving.carry_out(admin, state, plan, options))
+        if documents[-1]["state"] != moving.DONE:
+            break
+    if options.json:
+        later = [move for document in documents[1:] for move in document["moves"]]
+        print_json({**documents[0], "state": documents[-1]["state"], "later_moves": later})
+    if documents[-1]["state"] != moving.DONE:
+        return
     if any(broker in replicas.assigned for replicas in admin.cluster().partitions.values()):
         raise CommandError(f"Broker {broker} got new replicas again and again; stop creating topics, and try again.")
     if not options.json:

@@ -64,8 +64,11 @@ class MoveOptions:
     json: bool
 
 
-def carry_out(admin: ClusterAdmin, state: ClusterState, plan: Plan, options: MoveOptions) -> bool:
-    """Show a plan and, unless it is only a preview, carry it out. Returns whether it is done."""
+PREVIEW, STARTED, DONE = "preview", "started", "done"
+
+
+def carry_out(admin: ClusterAdmin, state: ClusterState, plan: Plan, options: MoveOptions) -> dict[str, Any]:
+    """Show a plan and, unless it is only a preview, carry it out. Returns the document for --json, with its `state`."""
     refuse_if_moving(state)
     if not options.json:
         print_plan(state, plan)
@@ -73,9 +76,7 @@ def carry_out(admin: ClusterAdmin, state: ClusterState, plan: Plan, options: Mov
             seconds = copying_seconds(plan.moves, options.throttle)
             print(f"At {human_bytes(options.throttle)}/s for each broker, copying takes about {duration(seconds)}.")
     if options.preview:
-        if options.json:
-            print_json({"state": "preview", **plan_document(state, plan)})
-        return False
+        return {"state": PREVIEW, **plan_document(state, plan)}
     if plan.changes:
         _start(admin, plan, options.throttle)
     done = options.wait or not plan.moves
@@ -84,11 +85,9 @@ def carry_out(admin: ClusterAdmin, state: ClusterState, plan: Plan, options: Mov
             wait_for(admin, plan.moves, options, throttled=options.throttle is not None)
         _check_result(admin, plan)
         elect_preferred(admin, plan.elections)
-    if options.json:
-        print_json({"state": "done" if done else "started", **plan_document(state, plan)})
-    elif not done:
+    if not done and not options.json:
         _say_started(options)
-    return done
+    return {"state": DONE if done else STARTED, **plan_document(state, plan)}
 
 
 def copying_seconds(moves: Sequence[Move], bytes_per_second: int) -> float:

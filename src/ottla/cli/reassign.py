@@ -96,12 +96,15 @@ def reassign(
         state = admin.state()
         wanted = _spread(state, topics or [], to or "") if file is None else read_assignment(file)
         options = MoveOptions(not execute, throttle, wait is not False, json)
-        done = moving.carry_out(admin, state, plan_for(state, wanted), options)
+        document = moving.carry_out(admin, state, plan_for(state, wanted), options)
+        done = document["state"] == moving.DONE
         if done and wanted.directories:
             move_between_directories(admin, wanted.directories, quiet=json)
-        if done and not json:
+        if json:
+            print_json(document)
+        elif done:
             say("All moves are done.")
-        elif not execute and not json:
+        elif not execute:
             note("Nothing was changed; --execute moves the replicas.")
 
 
