@@ -109,15 +109,21 @@ def test_wrong_usage(cli: Cli) -> None:
     assert "name topics with --topic, or give --all" in cli.refuses("cluster", "elect")
     assert "--partition needs exactly one --topic" in cli.refuses("cluster", "elect", "--all", "-p", "1")
     assert "OLD and NEW are the same broker" in cli.refuses("cluster", "replace", "1", "1")
-    assert cli.fails("cluster", "status", "-X", "security.protocol=ssl").startswith("Replicas can only be moved over")
+    assert cli.fails("cluster", "status", "-X", "security.protocol=ssl").startswith(
+        "This command needs plaintext listeners"
+    )
 
 
 def test_partitions_move_between_directories(tmp_path: Path) -> None:
     one, two = str(tmp_path / "one"), str(tmp_path / "two")
-    with process_cluster(tmp_path, None, brokers=1, settings={"log.dirs": f"{one},{two}"}) as cluster:
+    with process_cluster(
+        tmp_path, None, brokers=1, settings={"log.dirs": f"{one},{two}", "broker.rack": "cellar"}
+    ) as cluster:
         create(cluster, "clicks", [1], [1])
         written = fill(cluster, "clicks", 2, 1)
         cli = Cli(cluster.bootstrap_servers)
+        assert [row["rack"] for row in cli.json("cluster", "status")["brokers"]] == ["cellar"]
+        assert "RACK" in cli.ok("cluster", "status").splitlines()[1]
         rows = cli.json("cluster", "disks")
         assert [row["directory"] for row in rows] == [one, two]
         assert sum(row["replicas"] for row in rows) == 2

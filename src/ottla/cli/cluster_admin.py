@@ -79,8 +79,8 @@ class ClusterAdmin:
         self.admin = Admin(client)
         if not client.plaintext:
             raise CommandError(
-                "Replicas can only be moved over a plaintext listener; leave out -X security.protocol, or use the "
-                "address of such a listener."
+                "This command connects to every broker without TLS or SASL; leave out -X security.protocol, and use the "
+                "address of a plaintext listener."
             )
 
     def state(self) -> ClusterState:
