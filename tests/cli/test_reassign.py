@@ -110,7 +110,7 @@ def test_wrong_usage(cli: Cli) -> None:
     assert "--partition needs exactly one --topic" in cli.refuses("cluster", "elect", "--all", "-p", "1")
     assert "OLD and NEW are the same broker" in cli.refuses("cluster", "replace", "1", "1")
     assert cli.fails("cluster", "status", "-X", "security.protocol=ssl").startswith(
-        "This command needs plaintext listeners"
+        "This command connects to every broker without"
     )
 
 

@@ -79,8 +79,8 @@ class ClusterAdmin:
         self.admin = Admin(client)
         if not client.plaintext:
             raise CommandError(
-                "This command connects to every broker without TLS or SASL; leave out -X security.protocol, and use the "
-                "address of a plaintext listener."
+                "This command connects to every broker without TLS or SASL; leave out -X security.protocol, and use "
+                "the address of a plaintext listener."
             )
 
     def state(self) -> ClusterState:
