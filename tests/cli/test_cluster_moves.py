@@ -162,3 +162,21 @@ def test_progress() -> None:
     )
     assert progress.text(4, 2_100_000, 250_000) == "4 of 4 partitions moved, 2.0 MB of 2.0 MB copied, 250 kB/s"
     assert [duration(seconds) for seconds in (5, 65, 3700)] == ["5 s", "1 min 5 s", "1 h 1 min"]
+
+
+def test_moves_survive_the_death_of_the_controller(cluster: ProcessCluster) -> None:
+    cli = Cli(cluster.bootstrap_servers)
+    controller = look(cluster).controller
+    assert controller is not None
+    source, target = sorted(set(cluster.brokers) - {controller})
+    create(cluster, "more", [source])
+    written = fill(cluster, "more", 1, 4)
+    plan = ("cluster", "reassign", "--topic", "more", "--to", str(target), "--execute")
+    cli.ok(*plan, "--throttle", "600k", "--no-wait")
+    cluster.brokers.pop(controller).kill()
+    cli = Cli(cluster.bootstrap_servers)
+    eventually(lambda: cli.json("cluster", "reassign", "--list"), "the others list the move")
+    assert "1 move done" in cli.ok("cluster", "reassign", "--wait")
+    assert [it.assigned for it in look(cluster).partitions.values()] == [[target]]
+    assert throttles(cli, "more", [source, target]) == []
+    assert len(cli.ok("consume", "more", "--from-beginning", "--exit-at-end").splitlines()) == written

@@ -178,19 +178,22 @@ class ClusterAdmin:
         return found
 
     def _ask_controller(self, request: Callable[[str, int], T]) -> T:
-        """Send a request to the controller. While the controller changes, retry."""
+        """Send a request to the controller. If it does not answer, ask the others: until its session ends they still
+        name a dead controller, and every broker serves these requests."""
         deadline = time.monotonic() + REQUEST_TIMEOUT
         while True:
             known = self.admin.cluster()
-            broker = next((it for it in known.brokers if it.id == known.controller), known.brokers[0])
-            try:
-                return request(broker.host, broker.port)
-            except ReassignmentError as refusal:
-                raise CommandError(f"The controller rejected the request: {refusal}") from refusal
-            except (OSError, WireError) as reason:
-                if time.monotonic() > deadline:
-                    raise CommandError(f"Broker {broker.host}:{broker.port} did not answer: {reason}.") from reason
-                time.sleep(0.2)
+            failure: Exception | None = None
+            for broker in sorted(known.brokers, key=lambda broker: broker.id != known.controller):
+                try:
+                    return request(broker.host, broker.port)
+                except ReassignmentError as refusal:
+                    raise CommandError(f"Broker {broker.id} rejected the request: {refusal}") from refusal
+                except (OSError, WireError) as reason:
+                    failure = reason
+            if time.monotonic() > deadline:
+                raise CommandError(f"No broker of the cluster answered: {failure}.") from failure
+            time.sleep(0.2)
 
 
 def _replica_sizes(cluster: Cluster, directories: Mapping[int, Sequence[LogDirectory]]) -> dict[TopicPartition, int]:
