@@ -29,7 +29,13 @@ OLDER_KAFKA = {
     "zookeeper.session.timeout.ms",
     "zookeeper.set.acl",
 }
-OTTLA_ONLY = {"store.file", "zookeeper.auth.digest"}
+OTTLA_ONLY = {
+    "cluster.rebalance.delay.ms",
+    "cluster.rebalance.enable",
+    "cluster.rebalance.throttled.rate",
+    "store.file",
+    "zookeeper.auth.digest",
+}
 RUN_TIME_ONLY = {
     "follower.replication.throttled.rate",
     "leader.replication.throttled.rate",

@@ -1,7 +1,14 @@
 """The measured rate: bytes per second over the last samples."""
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
 from ottla.config.broker import BrokerConfig
-from ottla.replication.throttling import ByteRate
+from ottla.config.topic import topic_config
+from ottla.model import TopicPartition
+from ottla.replication.throttling import ByteRate, ReplicationThrottles
 from tests.manual_clock import ManualClock
 
 RATE = "leader.replication.throttled.rate"
@@ -49,3 +56,30 @@ def test_small_pieces_add_up() -> None:
         limited.record(11)
         clock.advance(0.1)
     assert limited.is_exceeded()
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit"),
+    [
+        ({}, None),
+        ({"cluster.rebalance.throttled.rate": "100"}, 100),
+        ({"cluster.rebalance.throttled.rate": "100", "follower.replication.throttled.rate": "300"}, 300),
+    ],
+)
+def test_replicas_that_are_added_have_a_limit_of_their_own(settings: dict[str, str], limit: int | None) -> None:
+    clock = ManualClock()
+    config = BrokerConfig(settings)
+    throttles = ReplicationThrottles(4, clock, lambda: config)
+    added, other = (partition(config, is_being_added) for is_being_added in (True, False))
+    assert throttles.as_follower.concerns(added)
+    assert not throttles.as_follower.concerns(other), "no setting of the topic names it"
+    assert not throttles.as_leader.concerns(added)
+    for size in (limit or 1000, 1):
+        assert not throttles.as_follower.is_exceeded()
+        throttles.as_follower.record(size)
+    assert throttles.as_follower.is_exceeded() is (limit is not None)
+
+
+def partition(config: BrokerConfig, is_being_added: bool) -> Any:
+    key = TopicPartition("t", 0)
+    return SimpleNamespace(config=topic_config(config, {}), topic_partition=key, is_being_added=is_being_added)

@@ -6,7 +6,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.config.broker import BrokerConfig
 from ottla.server.roles import Roles
 
-ORDER = ["replicas", "fetchers", "groups", "transactions", "controller"]
+ORDER = ["replicas", "fetchers", "groups", "transactions", "controller", "rebalance"]
 
 
 class Part:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicCollection
+from confluent_kafka import ConsumerGroupTopicPartitions, ElectionType, KafkaException, TopicCollection
 from confluent_kafka import KafkaError as ClientError
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (
@@ -112,6 +112,7 @@ class Cluster:
     brokers: list[Broker]
     topics: list[str]
     partitions: dict[TopicPartition, Replicas]
+    controller: int | None = None
 
 
 class Admin:
@@ -130,7 +131,19 @@ class Admin:
             for number, partition in sorted(topic.partitions.items())
         }
         brokers.sort(key=lambda broker: broker.id)
-        return Cluster(str(metadata.cluster_id), brokers, sorted(metadata.topics), partitions)
+        controller = None if metadata.controller_id < 0 else int(metadata.controller_id)
+        return Cluster(str(metadata.cluster_id), brokers, sorted(metadata.topics), partitions, controller)
+
+    def elect_leaders(
+        self, partitions: Sequence[TopicPartition] | None, unclean: bool
+    ) -> dict[TopicPartition, str | None]:
+        """Elect the preferred leaders, or any living replicas, of these or all partitions. Returns the name of the
+        error for each partition, or None for an elected leader."""
+        election = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+        wanted = None if partitions is None else [ClientPartition(*partition) for partition in partitions]
+        # confluent-kafka 2.16 raises SystemError if elect_leaders gets a timeout.
+        answer = self._client.ask(lambda: self._admin.elect_leaders(election, wanted).result())
+        return {TopicPartition(entry.topic, entry.partition): _error_name(error) for entry, error in answer.items()}
 
     def describe_topics(self, names: Sequence[str]) -> list[Topic]:
         """Describe topics in the order of `names`. A topic that does not exist is a CommandError."""
@@ -318,6 +331,11 @@ class Admin:
             return future.result()
         except KafkaException as exception:
             raise self._client.failure(exception.args[0], subject) from exception
+
+
+def _error_name(error: Any) -> str | None:
+    reason = error.args[0] if isinstance(error, KafkaException) else error
+    return None if reason is None else str(reason.name())
 
 
 def _broker(node: Any) -> Broker:

@@ -19,7 +19,7 @@ FAMILIES = {
     "configs": "Show and change settings of topics, brokers and groups.",
     "pipeline": "Run and inspect Spark pipelines.",
     "sql": "Query topics with SQL.",
-    "cluster": "Run several brokers on this machine as one cluster.",
+    "cluster": "Run a cluster on this machine; check, balance and drain any cluster.",
     "zookeeper": "Run a ZooKeeper server for development.",
     "doctor": "Check the health of a cluster: brokers, addresses, partitions.",
     "completion": "Print a completion script for bash, zsh or fish.",

@@ -1,4 +1,5 @@
-"""`ottla cluster up`: a cluster on this machine, to try things out. Its brokers share a file, or a ZooKeeper."""
+"""`ottla cluster ...`: `up` runs a cluster on this machine, to try things out, and the other commands operate any
+cluster. The brokers of `up` share a file, or a ZooKeeper."""
 
 import contextlib
 import queue
@@ -11,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from ottla.cli import cluster_moves, cluster_status, elect, reassign
 from ottla.cli.broker_processes import BrokerPlan, BrokerProcess, Ended, Events, Ready, stop_all
 from ottla.cli.cluster_view import ClusterView, view
 from ottla.cli.command_error import CommandError
@@ -28,7 +30,7 @@ MOST_REPLICAS = 3
 STORE_FILE = "store.sqlite"
 ZOOKEEPER_DIR = "zookeeper"
 
-app = family("Run a cluster on this machine.")
+app = family("Run a cluster on this machine, and operate any cluster.")
 
 
 class StoreKind(StrEnum):
@@ -38,7 +40,7 @@ class StoreKind(StrEnum):
 
 @app.callback()
 def cluster() -> None:
-    """Run a cluster on this machine."""
+    """Run a cluster on this machine, and operate any cluster."""
 
 
 @app.command()
@@ -93,6 +95,18 @@ def up(
             settings["store.file"] = str(data_dir.resolve() / STORE_FILE)
         shown = stack.enter_context(view())
         _run(plans(data_dir, ports, settings), data_dir, server, shown)
+
+
+for _command in (
+    cluster_status.status,
+    cluster_moves.rebalance,
+    cluster_moves.drain,
+    cluster_moves.replace,
+    reassign.reassign,
+    elect.elect,
+    cluster_status.disks,
+):
+    app.command()(_command)
 
 
 def choose_store(data_dir: Path, wanted: StoreKind | None) -> StoreKind:

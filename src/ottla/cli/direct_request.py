@@ -29,7 +29,7 @@ CORRELATION_ID = 1
 def partition_sizes(host: str, port: int, topics: Mapping[str, Sequence[int]]) -> dict[TopicPartition, int]:
     """Bytes of each partition on the disk of this broker."""
     wanted = [DescribableLogDirTopic(topic=name, partitions=list(numbers)) for name, numbers in topics.items()]
-    answer = _send(host, port, DescribeLogDirsRequest(topics=wanted), DescribeLogDirsResponse, version=1)
+    answer = send(host, port, DescribeLogDirsRequest(topics=wanted), DescribeLogDirsResponse, version=1)
     return {
         TopicPartition(topic.name, partition.partition_index): partition.partition_size
         for directory in answer.results
@@ -50,7 +50,7 @@ def answers(host: str, port: int) -> bool:
 
 def damaged_nodes(host: str, port: int) -> list[str]:
     """The nodes of the store that this broker cannot read, each with the reason."""
-    answer = _send(host, port, DescribeClusterRequest(), DescribeClusterResponse, version=0)
+    answer = send(host, port, DescribeClusterRequest(), DescribeClusterResponse, version=0)
     return answer.error_message.splitlines() if answer.error_message and not answer.error_code else []
 
 
@@ -63,7 +63,7 @@ def delete_offsets(
         topics.setdefault(name, []).append(OffsetDeleteRequestPartition(partition_index=number))
     wanted = [OffsetDeleteRequestTopic(name=name, partitions=numbers) for name, numbers in topics.items()]
     request = OffsetDeleteRequest(group_id=group, topics=wanted)
-    answer = _send(host, port, request, OffsetDeleteResponse, version=0)
+    answer = send(host, port, request, OffsetDeleteResponse, version=0)
     refused = {
         TopicPartition(topic.name, partition.partition_index): ErrorCode(partition.error_code)
         for topic in answer.topics
@@ -73,7 +73,7 @@ def delete_offsets(
     return ErrorCode(answer.error_code), refused
 
 
-def _send(host: str, port: int, request: Request, response: type[R], version: int) -> R:
+def send(host: str, port: int, request: Request, response: type[R], version: int) -> R:
     """Send a request in a version that every broker has, and wait for the response.
 
     Raises OSError if the broker cannot be reached, closes the connection (as for an unknown request), or times out.

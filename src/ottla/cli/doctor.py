@@ -46,10 +46,10 @@ class Health:
             for broker, count in sorted(self.dead_brokers.items())
         ]
         if self.without_leader:
-            found.append(f"{_count(self.without_leader, 'has', 'have')} no leader: {_named(self.without_leader)}")
+            found.append(f"{_count(self.without_leader, 'has', 'have')} no leader: {named(self.without_leader)}")
         if self.under_replicated:
             found.append(
-                f"{_count(self.under_replicated, 'is', 'are')} under-replicated: {_named(self.under_replicated)}"
+                f"{_count(self.under_replicated, 'is', 'are')} under-replicated: {named(self.under_replicated)}"
             )
         return found
 
@@ -206,7 +206,9 @@ def _fail_for_unreachable(advertised: list[Advertised]) -> None:
 def _fail_for_health(health: Health) -> None:
     if health.dead_brokers:
         dead = ", ".join(map(str, sorted(health.dead_brokers)))
-        raise CommandError(f"Not running: broker {dead}. Start it again, or move its replicas to other brokers.")
+        raise CommandError(
+            f"Not running: broker {dead}. Start it again, or move its replicas to others with `ottla cluster drain`."
+        )
     if health.without_leader:
         raise CommandError("Partitions without a leader cannot be read or written until a replica of them is back.")
     if health.under_replicated:
@@ -220,7 +222,7 @@ def _count(partitions: Sequence[TopicPartition], one: str, many: str) -> str:
     return f"1 partition {one}" if len(partitions) == 1 else f"{len(partitions)} partitions {many}"
 
 
-def _named(partitions: Sequence[TopicPartition]) -> str:
+def named(partitions: Sequence[TopicPartition]) -> str:
     names = ", ".join(f"{partition.topic}-{partition.partition}" for partition in partitions[:SHOWN_PARTITIONS])
     return names if len(partitions) <= SHOWN_PARTITIONS else f"{names} and {len(partitions) - SHOWN_PARTITIONS} more"
 

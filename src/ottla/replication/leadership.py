@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 class Leadership:
     """The state of one replica. `Partition` inherits from it, so that the hot path reads these attributes directly."""
 
-    __slots__ = ("epoch_start", "followers", "high_watermark", "leader_epoch", "leads", "state_version")
+    __slots__ = (
+        "epoch_start",
+        "followers",
+        "high_watermark",
+        "is_being_added",
+        "leader_epoch",
+        "leads",
+        "state_version",
+    )
 
     def __init__(self, high_watermark: int, log_end: int) -> None:
         self.leads = False
@@ -28,6 +36,8 @@ class Leadership:
         """Where the log ended when this broker began to lead in the current epoch."""
         self.state_version = 0
         """Version of the partition's state in the store that this replica has applied."""
+        self.is_being_added = False
+        """Whether a reassignment adds this replica."""
         self.followers: Followers | None = None
         """The other replicas, as their leader knows them. None for a follower, and for the only replica."""
         self.high_watermark = high_watermark

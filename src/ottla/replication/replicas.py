@@ -219,6 +219,7 @@ class Replicas:
         key = partition.topic_partition
         changed = state.version != partition.state_version
         partition.state_version = state.version
+        partition.is_being_added = self._broker_id in state.adding_replicas
         others = [replica for replica in state.replicas if replica != self._broker_id]
         in_sync = [replica for replica in state.isr if replica in others]
         if state.leader != self._broker_id:

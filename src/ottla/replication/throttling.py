@@ -2,6 +2,8 @@
 
 The topic settings name the throttled replicas, and the broker settings the rates. Leaders and followers have a rate of
 their own each. Only replicas that are not in sync are throttled: an in-sync replica would fall out of the ISR.
+
+`cluster.rebalance.throttled.rate` limits followers that a reassignment adds, without any setting of the topic.
 """
 
 from __future__ import annotations
@@ -40,10 +42,9 @@ class ByteRate:
             self._samples[-1] = began, before + size
 
     def is_exceeded(self) -> bool:
-        limit = self._config().get(self._rate_key)
+        limit = self._limit()
         if limit is None:
             return False
-        assert isinstance(limit, int)
         now = self._clock.monotonic()
         oldest = now - self._window * self._config().integer(f"{self._window_key}.num")
         while self._samples and self._samples[0][0] < oldest:
@@ -52,6 +53,14 @@ class ByteRate:
             return False
         elapsed = max(now - self._samples[0][0], self._window)
         return sum(size for _, size in self._samples) / elapsed > limit
+
+    def _limit(self) -> int | None:
+        return self._configured(self._rate_key)
+
+    def _configured(self, key: str) -> int | None:
+        limit = self._config().get(key)
+        assert limit is None or isinstance(limit, int)
+        return limit
 
     @property
     def _window(self) -> float:
@@ -81,6 +90,15 @@ class ReplicationThrottle(ByteRate):
         return ALL_REPLICAS in named or f"{partition.topic_partition.partition}:{self._broker_id}" in named
 
 
+class FollowerThrottle(ReplicationThrottle):
+    def concerns(self, partition: Partition) -> bool:
+        return partition.is_being_added or super().concerns(partition)
+
+    def _limit(self) -> int | None:
+        own = super()._limit()
+        return self._configured("cluster.rebalance.throttled.rate") if own is None else own
+
+
 class ReplicationThrottles:
     def __init__(self, broker_id: int, clock: Clock, config: Callable[[], BrokerConfig]) -> None:
         self.as_leader = ReplicationThrottle(
@@ -90,7 +108,7 @@ class ReplicationThrottles:
             clock,
             config,
         )
-        self.as_follower = ReplicationThrottle(
+        self.as_follower = FollowerThrottle(
             broker_id,
             "follower.replication.throttled.rate",
             lambda topic: topic.follower_replication_throttled_replicas,

@@ -20,6 +20,7 @@ from ottla.config.topic import topic_config
 from ottla.controller.controller import Controller
 from ottla.controller.disk_failover import DiskFailover
 from ottla.controller.handover import until_known
+from ottla.controller.rebalancing import AutomaticRebalance
 from ottla.coordinator.groups import GroupCoordinator
 from ottla.coordinator.markers import Markers
 from ottla.coordinator.producer_ids import ProducerIds
@@ -307,7 +308,9 @@ class BrokerServer:
             metadata, replicas, producer_ids, markers, peers, world.clock, world.loads
         )
         self._closing.callback(transactions.stop)
-        roles = Roles(replicas, fetchers, groups, transactions, controller)
+        rebalance = AutomaticRebalance(metadata, peers, world.clock, world.chores)
+        self._closing.callback(rebalance.stop)
+        roles = Roles(replicas, fetchers, groups, transactions, controller, rebalance)
         metadata.apply_with(roles.apply)
         replicas.delete_strays()
         in_sync.start(replicas)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ottla.cluster.image import ClusterImage
     from ottla.config.broker import BrokerConfig
     from ottla.controller.controller import Controller
+    from ottla.controller.rebalancing import AutomaticRebalance
     from ottla.coordinator.groups import GroupCoordinator
     from ottla.coordinator.transactions import TransactionCoordinator
     from ottla.metadata.cluster_metadata import ApplyImage
@@ -29,6 +30,7 @@ class Roles:
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     controller: Controller
+    rebalance: AutomaticRebalance
     registered: bool = False
     """Until this broker is registered, the other brokers consider it dead. So it does not fetch before, because that
     could add it to the in-sync replicas, and does not become the controller."""
@@ -50,3 +52,4 @@ class Roles:
         yield "transaction coordinator", self.transactions.apply  # Writes markers for groups.
         if self.registered:
             yield "controller", self.controller.apply
+            yield "automatic rebalance", self.rebalance.apply
