@@ -21,6 +21,8 @@ from ottla.server.broker import BrokerServer, ShutdownError, StartupError
 from ottla.server.event_loop import new_event_loop
 
 _LOG_FORMAT = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
+_MACOS_OPEN_MAX = 10_240
+"""macOS often has no hard limit of open files, and refuses a soft limit above this."""
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 logger = logging.getLogger("ottla.server")
 
@@ -136,5 +138,10 @@ def _raise_file_limit() -> None:
     """Raise the limit of open files. A broker needs a file per segment and a socket per client. The soft limit is often
     1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    for limit in (hard, _MACOS_OPEN_MAX):
+        if soft < limit:
+            try:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+            except (OSError, ValueError):
+                continue
+        return
