@@ -12,7 +12,7 @@ DEV    := $(VENV)/.dev
 KAFKA_JARS ?= $(wildcard $(CURDIR)/build/kafka-jars)
 SPARK_JARS ?= $(wildcard $(CURDIR)/build/spark-jars)
 
-.PHONY: setup run test compiled test-compiled test-spark demo torture hostile sim check bench profile lock docs kafka-jars spark-jars clean
+.PHONY: setup run test test-portable compiled test-compiled test-spark demo torture hostile sim check bench profile lock docs kafka-jars spark-jars clean
 
 setup: $(DEV)
 
@@ -24,6 +24,10 @@ run: $(RUN)
 
 test: $(DEV)
 	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+# The same tests on the portable forms of system calls, which macOS uses (docs/decisions/0016).
+test-portable: $(DEV)
+	@OTTLA_PORTABLE=1 KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 # The same source with the modules of pyproject.toml's list compiled by mypyc, in a virtual environment of its own. Needs a C
 # compiler and takes some minutes. The checkout's `src` is not on the path there: its modules would hide the compiled ones.
@@ -91,6 +95,7 @@ check: $(DEV)
 	$(BIN)/ruff check src tests bench examples sim requirements hatch_build.py
 	$(BIN)/ruff format --check src tests bench examples sim requirements hatch_build.py
 	$(BIN)/mypy
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin src
 	$(BIN)/lint-imports
 
 # Where the microseconds of one request go.
