@@ -93,7 +93,8 @@ def _output(*command: str) -> str:
 def end_with_parent(parent: int) -> None:
     """Have SIGTERM sent to this process when its parent ends. This survives `exec`.
 
-    A second process watches both. A thread of this process would not survive `exec`.
+    A second process watches both. A thread of this process would not survive `exec`. A parent that has ended counts as
+    running until its own parent has waited for it.
     """
     watched = os.getpid()
     if os.fork():
