@@ -1,10 +1,8 @@
 """A child that ends with its parent, on both forms of the system calls."""
 
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -69,7 +67,6 @@ def test_a_child_whose_parent_is_gone_does_not_start() -> None:
     other = subprocess.Popen([sys.executable, "-c", ""])
     other.wait()
     command = [sys.executable, "-m", "ottla.cli.child", str(other.pid), "exec", sys.executable, "-c", CHILD]
-    began = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
-    assert (done.stdout, time.monotonic() - began < 300) == ("", True)
-    assert done.returncode in (1, -signal.SIGTERM)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    assert done.stdout == ""
+    assert done.returncode in (1, -signal.SIGTERM)  # The child or its watcher notices first.
