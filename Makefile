@@ -12,7 +12,7 @@ DEV    := $(VENV)/.dev
 KAFKA_JARS ?= $(wildcard $(CURDIR)/build/kafka-jars)
 SPARK_JARS ?= $(wildcard $(CURDIR)/build/spark-jars)
 
-.PHONY: setup run test test-spark demo torture hostile sim check bench profile lock docs kafka-jars spark-jars clean
+.PHONY: setup run test test-portable test-spark demo torture hostile sim check bench profile lock docs kafka-jars spark-jars clean
 
 setup: $(DEV)
 
@@ -24,6 +24,10 @@ run: $(RUN)
 
 test: $(DEV)
 	@KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m tests $(ARGS)
+
+# The same tests on the portable forms of system calls, which macOS uses (docs/decisions/0016).
+test-portable: $(DEV)
+	@OTTLA_PORTABLE=1 KAFKA_JARS=$(KAFKA_JARS) $(BIN)/python -m tests $(ARGS)
 
 # For so many minutes each: transactional copiers and a broker, killed at random, and is the copy exact? Then a cluster whose
 # brokers and ZooKeeper are killed, paused and cut off, and were its clients told the truth? `make torture SEED=7` repeats a
@@ -71,6 +75,7 @@ check: $(DEV)
 	$(BIN)/ruff check src tests bench examples sim requirements
 	$(BIN)/ruff format --check src tests bench examples sim requirements
 	$(BIN)/mypy
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin src
 	$(BIN)/lint-imports
 
 # Where the microseconds of one request go.

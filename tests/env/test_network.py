@@ -9,12 +9,13 @@ import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
 
 from ottla.env.disk import File, OsDisk, OsFile
-from ottla.env.network import Address, Connection, FileSlice, Listener, Part, SocketNetwork
+from ottla.env.network import Address, Connection, FileSlice, Listener, Part, SocketListener, SocketNetwork
 from tests.server.worlds import asynchronous, settle, until
 
 TOO_MUCH = 32 << 20
@@ -193,7 +194,7 @@ async def test_the_end_of_the_peer_is_told_once(linger: bool) -> None:
 
 
 class WatchedFile(OsFile):
-    """Records the reads from the page cache."""
+    """A file that is in memory. Records the reads from the page cache."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(os.open(path, os.O_RDONLY))
@@ -201,7 +202,7 @@ class WatchedFile(OsFile):
 
     def read_cached(self, size: int, position: int) -> bytearray | None:
         self.asked.append((size, position))
-        return super().read_cached(size, position)
+        return bytearray(self.read(size, position))
 
 
 @asynchronous
@@ -236,7 +237,7 @@ async def test_a_slow_reader_of_a_large_slice_does_not_ask_the_page_cache_each_t
 
 
 class ColdFile(OsFile):
-    """A file on a disk that answers when the test says so."""
+    """A file in memory, except for some bytes, which are on a disk that answers when the test says so."""
 
     def __init__(self, path: Path, cold: set[int]) -> None:
         super().__init__(os.open(path, os.O_RDONLY))
@@ -248,7 +249,7 @@ class ColdFile(OsFile):
     def read_cached(self, size: int, position: int) -> bytearray | None:
         if any(position <= cold < position + size for cold in self._cold):
             return None
-        return super().read_cached(size, position)
+        return bytearray(super().read(size, position))
 
     def read(self, size: int, position: int) -> bytes:
         self.reads.append((size, position))
@@ -357,6 +358,36 @@ async def test_two_listeners_cannot_share_a_port() -> None:
     async with listening() as server:
         with pytest.raises(OSError, match="in use"):
             await SocketNetwork().listen("127.0.0.1", server.listener.address.port, server.accept)
+
+
+class PeerlessSocket(socket.socket):
+    """Its first connection has no address of the peer, as on macOS after a reset."""
+
+    accepted = 0
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        sock, peer = super().accept()
+        self.accepted += 1
+        return sock, None if self.accepted == 1 else peer
+
+
+@asynchronous
+async def test_a_connection_without_a_peer_is_closed() -> None:
+    server = Server()
+    with PeerlessSocket() as sock:
+        sock.setblocking(False)
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        server.listener = SocketListener(asyncio.get_running_loop(), sock, server.accept)
+        server.listener.start()
+        with socket.create_connection(server.listener.address) as first:
+            first.setblocking(False)
+            assert await read(first, 1) == b""
+            assert server.clients == []
+        second, there = await server.client()
+        second.close()
+        await until(lambda: there.ends == 1)
+        server.listener.close()
 
 
 @asynchronous

@@ -316,6 +316,17 @@ def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:
             assert list(pool.map(open_file, [path] * 4)) == [1] * 4
 
 
+def test_commits_reach_the_medium_of_the_drive(tmp_path: Path) -> None:
+    """SQLite would leave them in the cache of the drive on macOS."""
+    file = SqliteFile(str(tmp_path / "file"), busy_timeout=10.0)
+    with file.writing(durable=True):
+        settings = [
+            file.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous", "fullfsync")
+        ]
+    file.close()
+    assert settings == ["wal", 2, 1]
+
+
 def failure_to_start(path: Path) -> str:
     async def scenario() -> str:
         background = Threads(1)

@@ -4,7 +4,6 @@ Everything that is waited for arrives in one queue: a line a broker printed, the
 has no timers and no locks; threads only read what the children print.
 """
 
-import os
 import queue
 import signal
 import subprocess
@@ -13,10 +12,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from ottla.cli.child import child_command
+from ottla.env.platform import resident_memory
 
 READY = "Ottla is ready: "
 STOP_SECONDS = 60.0
@@ -97,11 +96,7 @@ class BrokerProcess:
 
     def memory(self) -> int | None:
         """Bytes of resident memory; None when it has ended."""
-        try:
-            pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
-        except (OSError, IndexError):
-            return None
-        return pages * os.sysconf("SC_PAGE_SIZE")
+        return resident_memory(self._process.pid)
 
     def terminate(self) -> None:
         if self.is_running:

@@ -1,16 +1,14 @@
 """A process that ends with its parent: `python -m ottla.cli.child PARENT serve ...` or `... PARENT exec COMMAND ...`.
 
-Whoever starts brokers stops them, but a parent that is killed cannot. So the kernel is asked to tell the child, which
-then stops as if it had been told to; what is executed instead of this program inherits the request.
+Whoever starts brokers stops them, but a parent that is killed cannot. So the child gets SIGTERM when its parent ends,
+also after `exec`.
 """
 
-import ctypes
 import os
-import signal
 import sys
 from collections.abc import Sequence
 
-_PR_SET_PDEATHSIG = 1
+from ottla.env.platform import end_with_parent
 
 
 def child_command(arguments: Sequence[str]) -> list[str]:
@@ -19,7 +17,7 @@ def child_command(arguments: Sequence[str]) -> list[str]:
 
 def main(arguments: Sequence[str]) -> int:
     parent, what, *rest = arguments
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    end_with_parent(int(parent))
     if os.getppid() != int(parent):
         return 1  # It was killed before it could be noticed.
     if what == "exec":

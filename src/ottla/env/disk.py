@@ -5,8 +5,12 @@ import errno
 import fcntl
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from typing import Protocol, TypeAlias
+
+from ottla.env.platform import PORTABLE, fdatasync, fsync
+from ottla.env.portable import read_recent
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -25,7 +29,7 @@ class File(Protocol):
         """Write all of the data. After an OSError, a part of it may be in the file, for example if the disk is full."""
 
     def read_cached(self, size: int, position: int) -> bytearray | None:
-        """Read exactly `size` bytes if all of them are in memory; None if the read would wait for the disk."""
+        """Read exactly `size` bytes if all of them are in memory; None if the read may wait for the disk."""
 
     def truncate(self, size: int) -> None: ...
 
@@ -93,15 +97,22 @@ class OsFile:
             data += more
         return data
 
-    def read_cached(self, size: int, position: int) -> bytearray | None:
-        data = bytearray(size)
-        try:
-            count = os.preadv(self._fd, [data], position, os.RWF_NOWAIT)
-        except BlockingIOError:
-            return None
-        except OSError:  # The file system does not support RWF_NOWAIT.
-            count = os.preadv(self._fd, [data], position)
-        return data if count == size else None
+    if sys.platform != "linux" or PORTABLE:
+
+        def read_cached(self, size: int, position: int) -> bytearray | None:
+            return read_recent(self._fd, size, position)
+
+    else:
+
+        def read_cached(self, size: int, position: int) -> bytearray | None:
+            data = bytearray(size)
+            try:
+                count = os.preadv(self._fd, [data], position, os.RWF_NOWAIT)
+            except BlockingIOError:
+                return None
+            except OSError:  # The file system does not support RWF_NOWAIT.
+                count = os.preadv(self._fd, [data], position)
+            return data if count == size else None
 
     def write(self, data: Buffer, position: int) -> None:
         written = os.pwrite(self._fd, data, position)
@@ -123,7 +134,7 @@ class OsFile:
         return os.fstat(self._fd).st_size
 
     def sync(self) -> None:
-        os.fdatasync(self._fd)
+        fdatasync(self._fd)
 
     def fileno(self) -> int:
         return self._fd
@@ -163,7 +174,7 @@ class OsDisk:
         with open(temporary, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            fsync(file.fileno())
         os.replace(temporary, path)
         self.sync_directory(os.path.dirname(path))
 
@@ -180,7 +191,7 @@ class OsDisk:
     def sync_directory(self, path: str) -> None:
         fd = os.open(path or ".", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            fsync(fd)
         finally:
             os.close(fd)
 

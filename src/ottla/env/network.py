@@ -7,7 +7,6 @@ directly (no asyncio transport), because a transport keeps its own write buffer 
 import asyncio
 import contextlib
 import logging
-import os
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ottla.env.disk import Buffer, File
+from ottla.env.platform import MSG_MORE, sendfile
 
 logger = logging.getLogger("ottla.network")
 
@@ -281,7 +281,7 @@ class SocketConnection:
                     break
                 run.append(part)
             # More follows (a file slice, or what is past the run): let the kernel fill whole packets.
-            sent = sock.sendmsg(run, (), socket.MSG_MORE if len(run) < len(outbox) else 0)
+            sent = sock.sendmsg(run, (), MSG_MORE if len(run) < len(outbox) else 0)
         self.unsent -= sent
         while sent:
             head = outbox[0]
@@ -301,7 +301,7 @@ class SocketConnection:
                 raise _ColdSlice
             self._warm = warm
         wanted = min(size, warm.position + warm.size - position)
-        sent = os.sendfile(self._socket.fileno(), file.fileno(), position, wanted)
+        sent = sendfile(self._socket.fileno(), file.fileno(), position, wanted)
         if sent == 0:
             raise OSError("the file ends before the slice does")
         self.unsent -= sent
@@ -392,7 +392,10 @@ class SocketListener:
                 self._loop.remove_reader(self._socket.fileno())
                 self._loop.call_later(0.1, self._accept_again)
                 return
-            self._welcome(sock, _address(peer))
+            if peer is None:
+                sock.close()  # macOS returns no address if the peer has already reset the connection.
+            else:
+                self._welcome(sock, _address(peer))
 
     def _accept_again(self) -> None:
         if self._socket.fileno() >= 0:

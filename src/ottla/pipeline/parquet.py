@@ -6,7 +6,6 @@ current one, because Spark never replays those. Readers ignore files whose names
 """
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterable, Sequence
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ottla.env.platform import fsync
 from ottla.pipeline.failures import PipelineError
 from ottla.pipeline.sinks import ParquetSink
 
@@ -131,7 +131,7 @@ def _merge(files: Sequence[Path], target: Path) -> None:
             for index in range(source.num_row_groups):
                 writer.write_table(_fitted(source.read_row_group(index), schema))
     with target.open("rb+") as written:
-        os.fsync(written.fileno())
+        fsync(written.fileno())
 
 
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -161,5 +161,5 @@ def _write_synced(path: Path, text: str) -> None:
     with draft.open("w") as file:
         file.write(text)
         file.flush()
-        os.fsync(file.fileno())
+        fsync(file.fileno())
     draft.replace(path)

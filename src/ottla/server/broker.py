@@ -7,7 +7,6 @@ import contextlib
 import logging
 import os
 import random
-import resource
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,8 +27,9 @@ from ottla.coordinator.transactions import TransactionCoordinator
 from ottla.env.background import Threads, Workers
 from ottla.env.clock import Clock, SystemClock
 from ottla.env.disk import Disk, OsDisk
-from ottla.env.machine import boot_id
+from ottla.env.file_limit import file_limit
 from ottla.env.network import Address, Network, SocketNetwork
+from ottla.env.platform import boot_id
 from ottla.errors import KafkaError
 from ottla.handlers.client_notices import ClientNotices
 from ottla.handlers.context import Broker
@@ -386,7 +386,7 @@ async def _alter_isr(metadata: ClusterMetadata, partition: Partition, followers:
 
 def _open_segment_files() -> int:
     """Half of the files that the process may open. The other half is for client connections."""
-    return max(512, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+    return max(64, file_limit() // 2)
 
 
 def _check_supported(config: BrokerConfig) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import logging
 import os
-import resource
 import shutil
 import signal
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from ottla.config.broker import BrokerConfig
 from ottla.config.definition import ConfigError
 from ottla.config.load import static_config
+from ottla.env.file_limit import raise_file_limit
 from ottla.env.network import Address
 from ottla.server.broker import BrokerServer, ShutdownError, StartupError
 from ottla.server.event_loop import new_event_loop
@@ -39,7 +39,7 @@ def serve(
     """
     logging.basicConfig(format=_LOG_FORMAT, level=logging.INFO, stream=sys.stdout)
     logging.raiseExceptions = False  # The broker must keep serving if its output is closed.
-    _raise_file_limit()
+    raise_file_limit()
     try:
         config = load_config(properties, data_dir, listen, overrides or {})
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -130,11 +130,3 @@ def _command() -> str:
     if shutil.which("ottla") is not None and "UV" not in os.environ:
         return "ottla"
     return sys.argv[0] if os.path.basename(sys.argv[0]) == "ottla" else f"{sys.executable} -m ottla"
-
-
-def _raise_file_limit() -> None:
-    """Raise the limit of open files. A broker needs a file per segment and a socket per client. The soft limit is often
-    1024."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

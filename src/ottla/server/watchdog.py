@@ -3,7 +3,8 @@
 A thread checks the loop every 25 ms. If the loop's thread has used CPU time since the last check, the watchdog sends a
 probe: a callback that the loop runs as soon as it is free. The loop is held while it neither runs the probe nor begins
 a new request. The watchdog measures CPU time of the loop's thread, not wall time, so an overloaded machine does not
-look like a long request.
+look like a long request. A system other than Linux tells only the CPU time of the whole process, which other threads
+may have used.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import os
 import sys
 import threading
 import time
+
+from ottla.env.platform import thread_usage
 
 logger = logging.getLogger("ottla.watchdog")
 
@@ -73,8 +76,7 @@ class _Watch:
         self._watchdog = watchdog
         self._loop = loop
         self._thread = thread
-        self._state_file = f"/proc/self/task/{native_thread}/stat"
-        self._cpu_clock = time.pthread_getcpuclockid(thread) if hasattr(time, "pthread_getcpuclockid") else None
+        self._usage = thread_usage(thread, native_thread)
         self._probing = False
         self._probe_ran_at: float | None = 0.0
         """CPU time of the loop's thread when it ran the last probe; None while a probe is pending."""
@@ -89,7 +91,7 @@ class _Watch:
     def _begin(self, serving: object) -> None:
         """Start to measure a possible hold: the loop has just been free, or has begun another request."""
         self._serving = serving
-        self._began_wall, self._began_cpu = time.monotonic(), self._cpu_time()
+        self._began_wall, self._began_cpu = time.monotonic(), self._usage.cpu_time()
         self._cpu = 0.0
         """CPU time that the loop's thread has used since then."""
         self._blocked_checks = 0
@@ -98,7 +100,7 @@ class _Watch:
 
     def _probe(self) -> None:
         """Runs on the event loop."""
-        self._probe_ran_at = time.thread_time()
+        self._probe_ran_at = self._usage.own_cpu_time()
 
     def check(self) -> None:
         serving, probe_ran_at = self._watchdog.serving, self._probe_ran_at
@@ -118,7 +120,7 @@ class _Watch:
 
     def _probe_unless_idle(self, probe_ran_at: float, serving: object) -> None:
         self._checks_without_probe += 1
-        is_busy = self._cpu_time() - probe_ran_at > _IDLE_CPU_SECONDS
+        is_busy = self._usage.cpu_time() - probe_ran_at > _IDLE_CPU_SECONDS
         if is_busy or self._checks_without_probe > _MAX_CHECKS_WITHOUT_PROBE:
             self._checks_without_probe = 0
             self._begin(serving)
@@ -126,8 +128,8 @@ class _Watch:
             self._loop.call_soon_threadsafe(self._probe)
 
     def _measure(self) -> None:
-        self._cpu = self._cpu_time() - self._began_cpu
-        self._blocked_checks += self._sleeps()
+        self._cpu = self._usage.cpu_time() - self._began_cpu
+        self._blocked_checks += self._usage.sleeps()
         if self._cpu > MAX_CPU_SECONDS / 4 or self._blocked_checks > 1:
             # The stack is empty if the hold has just ended. Then the stack of the last check stays.
             self._stack = _stack_of(self._thread) or self._stack or []
@@ -146,17 +148,6 @@ class _Watch:
         self._reported = True
         where = ", ".join(self._stack[:_SHOWN_FRAMES]) or "no Python code"
         logger.warning("%s %d ms by %s (%s)", HELD, seconds * 1000, _name(self._serving, self._stack), where)
-
-    def _cpu_time(self) -> float:
-        return 0.0 if self._cpu_clock is None else time.clock_gettime(self._cpu_clock)
-
-    def _sleeps(self) -> bool:
-        """Whether the loop's thread is not running and not waiting for a CPU."""
-        try:
-            with open(self._state_file) as file:
-                return file.read().rpartition(")")[2].split()[0] != "R"
-        except OSError:
-            return True  # Not Linux: every check counts as blocked.
 
 
 def _stack_of(thread: int) -> list[str]:
