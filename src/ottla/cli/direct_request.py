@@ -42,7 +42,7 @@ def partition_sizes(host: str, port: int, topics: Mapping[str, Sequence[int]]) -
 def answers(host: str, port: int) -> bool:
     """Whether this broker answers the first request that every client sends."""
     try:
-        reply = _send(host, port, ApiVersionsRequest(), ApiVersionsResponse, version=0)
+        reply = send(host, port, ApiVersionsRequest(), ApiVersionsResponse, version=0)
     except (OSError, ValueError):
         return False
     return reply.error_code == ErrorCode.NONE
