@@ -25,7 +25,7 @@ class TravelClock:
 
     def time_ms(self) -> int:
         """The broker's wall clock, in milliseconds since 1970."""
-        return time.time_ns() // 1_000_000 + round(self.offset * 1000)
+        return _time_ms(self.offset)
 
     def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
         """Move the wall clock and the monotonic clock ahead, and run what is due.
@@ -40,7 +40,8 @@ class TravelClock:
         with self._lock:
             self.offset += delta
             brokers = list(self._brokers)
-        for caught_up in [broker.catch_up() for broker in brokers]:
+            offset = self.offset
+        for caught_up in [broker.advance_to(offset) for broker in brokers]:
             try:
                 caught_up.result(_SETTLE_SECONDS + 1)
             except TimeoutError:
@@ -48,8 +49,8 @@ class TravelClock:
 
     def attach(self) -> BrokerClock:
         """The clock for a broker that starts on the running event loop."""
-        clock = BrokerClock(self, asyncio.get_running_loop())
         with self._lock:
+            clock = BrokerClock(self.offset, asyncio.get_running_loop())
             self._brokers.append(clock)
         return clock
 
@@ -58,17 +59,24 @@ class TravelClock:
             self._brokers.remove(clock)
 
 
+def _time_ms(offset: float) -> int:
+    return time.time_ns() // 1_000_000 + round(offset * 1000)
+
+
 class BrokerClock:
     """The clock of one run of a broker, with its timers. Implements `ottla.env.clock.Clock`."""
 
-    def __init__(self, clock: TravelClock, loop: asyncio.AbstractEventLoop) -> None:
-        self._clock = clock
+    def __init__(self, offset: float, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._offset = offset
+        """Only the event loop changes it, so that no callback sees a jump."""
         self._timers: dict[_Timer, None] = {}
-        self.time_ms = clock.time_ms
+
+    def time_ms(self) -> int:
+        return _time_ms(self._offset)
 
     def monotonic(self) -> float:
-        return time.monotonic() + self._clock.offset
+        return time.monotonic() + self._offset
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> _Timer:
         timer = _Timer(self._timers, self.monotonic() + delay, callback, args)
@@ -76,11 +84,12 @@ class BrokerClock:
         self._timers[timer] = None
         return timer
 
-    def catch_up(self) -> Future[None]:
-        """Run what is due now. The result is there when it has run. Call it from another thread than the loop's."""
-        return asyncio.run_coroutine_threadsafe(self._catch_up(), self._loop)
+    def advance_to(self, offset: float) -> Future[None]:
+        """Move ahead, and run what is due then. Call it from another thread. The future is done when this has run."""
+        return asyncio.run_coroutine_threadsafe(self._advance_to(offset), self._loop)
 
-    async def _catch_up(self) -> None:
+    async def _advance_to(self, offset: float) -> None:
+        self._offset = max(self._offset, offset)
         now = self.monotonic()
         before = asyncio.all_tasks()
         for timer in sorted(self._timers, key=lambda timer: timer.when):

@@ -17,7 +17,7 @@ from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.codec import encoder_of
-from ottla.wire.schema import Response
+from ottla.wire.schema import Response, Struct
 
 if TYPE_CHECKING:
     from ottla.env.network import Part
@@ -31,20 +31,24 @@ _DESCRIBE = ("Metadata", "DescribeLogDirs", "DescribeTopicPartitions")
 """The APIs whose requests need not name the items that the response lists. Their errors are put into a real response,
 because clients also need the rest of it: without brokers, a Metadata response is useless."""
 
-_SESSION_ERRORS = (
-    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-)
+_ERRORS_OF_WHOLE_RESPONSES = {
+    "Fetch": (
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    ),
+    "Metadata": (ErrorCode.REBOOTSTRAP_REQUIRED,),
+}
+"""Other errors of these APIs go only to topics and partitions: if the error code of the whole response is set, clients
+ignore the rest of it."""
+
+_FETCH_SESSION_EPOCH = [field.name for field in FetchRequest.__fields__].index("session_epoch")
+_PRODUCE_ACKS = [field.name for field in ProduceRequest.__fields__].index("acks")
 
 
 def handlers_with(faults: Sequence[Faults]) -> Mapping[int, Served]:
     """The table of all APIs. Their requests first meet the faults, in the given order."""
     return {key: served._replace(handle=functools.partial(_handle, faults, served)) for key, served in HANDLERS.items()}
-
-
-_FETCH_SESSION_EPOCH = [field.name for field in FetchRequest.__fields__].index("session_epoch")
-_PRODUCE_ACKS = [field.name for field in ProduceRequest.__fields__].index("acks")
 
 
 def _handle(faults: Sequence[Faults], served: Served, broker: Broker, exchange: Exchange, request: Any) -> Reply:
@@ -106,14 +110,12 @@ def _fail(fault: Fault, code: ErrorCode, served: Served, broker: Broker, exchang
         if fault.fire():
             raise CloseConnectionError(f"{code.name} for a Produce without acks, injected by a test")
         return served.handle(broker, exchange, request)
-    response = error_response(served.request, request, served.api.response, version, code)
-    places = list(error_places(response, version))
-    if isinstance(response, FetchResponse) and code not in _SESSION_ERRORS:
-        # Clients that know the error code of the whole response ignore its partitions if it is set.
-        response.error_code = ErrorCode.NONE
-        places = [place for place in places if place[0] is not response]
+    response = error_response(served.request, request, served.api.response, version)
+    places = _places(response, exchange, code)
     if not places or not fault.fire():
         return served.handle(broker, exchange, request)
+    for struct, field in places:
+        setattr(struct, field, code)
     return _encode(exchange, response)
 
 
@@ -125,11 +127,18 @@ async def _fail_described(
     reply = served.handle(broker, exchange, request)
     response = await reply if isinstance(reply, Awaitable) else reply
     assert isinstance(response, Response), "these handlers return objects"
-    places = list(error_places(response, exchange.api_version))
+    places = _places(response, exchange, code)
     if places and fault.fire():
         for struct, field in places:
             setattr(struct, field, code)
     return response
+
+
+def _places(response: Response, exchange: Exchange, code: ErrorCode) -> list[tuple[Struct, str]]:
+    """The places of the response for this error."""
+    whole = _ERRORS_OF_WHOLE_RESPONSES.get(exchange.api.name)
+    places = error_places(response, exchange.api_version)
+    return [place for place in places if whole is None or code in whole or place[0] is not response]
 
 
 def _encode(exchange: Exchange, response: Response) -> list[Part]:

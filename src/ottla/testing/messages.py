@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ottla.model import ZERO_TOPIC_ID
-from ottla.wire.schema import Array, Field, Fixed, Struct, Text
+from ottla.wire.schema import Array, Blob, Field, Fixed, Struct, Text
 
 if TYPE_CHECKING:
     from ottla.model import TopicId
@@ -37,14 +37,12 @@ _KEYS = {"partition_index": ("partition_index", "partition"), "topic_name": ("na
 _RESOURCE_IS_TOPIC = 2
 
 
-def error_response(
-    request_type: type[Struct], request: Any, response_type: type[Response], version: int, code: int
-) -> Response:
-    """The response with the code in each of its places.
+def error_response(request_type: type[Struct], request: Any, response_type: type[Response], version: int) -> Response:
+    """A response that answers every item of the request, for an error. The caller sets the code in its places.
 
-    The response answers every item that the request names. Fields without an equivalent in the request are unset.
+    Fields without an equivalent in the request are unset.
     """
-    response = _Answer(version, code).fill(response_type, _Source(request_type, request, version), is_item=False)
+    response = _fill(response_type, _Source(request_type, request, version), version, is_item=False)
     assert isinstance(response, response_type)
     return response
 
@@ -144,32 +142,28 @@ class _Source:
                 yield from part.items("topics") if source == "dirs" else (part,)
 
 
-class _Answer:
-    def __init__(self, version: int, code: int) -> None:
-        self._version = version
-        self._code = code
+def _fill(struct: type[Struct], source: _Source, version: int, *, is_item: bool) -> Struct:
+    values: dict[str, Any] = {}
+    for field in struct.__fields__:
+        element = _element(field)
+        if not field.in_version(version):
+            continue
+        if field.name == "error_message":
+            values[field.name] = _MESSAGE
+        elif element is not None and can_fail(element):
+            values[field.name] = [_fill(element, item, version, is_item=True) for item in source.items(field.name)]
+        elif isinstance(field.type, Blob):
+            values[field.name] = b""  # No records. librdkafka cannot parse a Fetch response with null here.
+        elif is_item and isinstance(field.type, (Fixed, Text)) and field.name not in _ERROR_CODES:
+            _identify(values, field, source)
+    return struct(**values)
 
-    def fill(self, struct: type[Struct], source: _Source, *, is_item: bool) -> Struct:
-        values: dict[str, Any] = {}
-        for field in struct.__fields__:
-            element = _element(field)
-            if not field.in_version(self._version):
-                continue
-            if field.name in _ERROR_CODES:
-                values[field.name] = self._code
-            elif field.name == "error_message":
-                values[field.name] = _MESSAGE
-            elif element is not None and can_fail(element):
-                values[field.name] = [self.fill(element, item, is_item=True) for item in source.items(field.name)]
-            elif is_item and isinstance(field.type, (Fixed, Text)):
-                self._identify(values, field, source)
-        return struct(**values)
 
-    def _identify(self, values: dict[str, Any], field: Field, source: _Source) -> None:
-        """Copy a field from the item of the request. The first field of an answer is the key of a plain list."""
-        is_key = not (values.keys() - {*_ERROR_CODES, "error_message"})
-        found = source.key(field.name) if is_key or source.get(field.name) is not None else None
-        if found is not None:
-            values[field.name] = found
-        elif field.type == Fixed("q"):
-            values[field.name] = -1  # Offsets, timestamps and producer ids: unknown.
+def _identify(values: dict[str, Any], field: Field, source: _Source) -> None:
+    """Copy a field from the item of the request. The first field of an answer is the key of a plain list."""
+    is_key = not (values.keys() - {"error_message"})
+    found = source.key(field.name) if is_key or source.get(field.name) is not None else None
+    if found is not None:
+        values[field.name] = found
+    elif field.type == Fixed("q"):
+        values[field.name] = -1  # Offsets, timestamps and producer ids: unknown.

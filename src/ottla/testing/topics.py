@@ -17,6 +17,6 @@ def create_topic(
     timeout: float = 10.0,
 ) -> None:
     """Create a topic and wait until it can be used."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "client.id": TOOLS_CLIENT_ID})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "client.id": TOOLS_CLIENT_ID, "log_level": 0})
     topic = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, config=dict(config or {}))
     admin.create_topics([topic])[name].result(timeout=timeout)
