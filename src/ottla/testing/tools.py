@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ottla.testing.clock import TravelClock
@@ -73,14 +74,15 @@ class Tools:
         written: list[Record] = []
         errors: list[Any] = []
 
-        def delivered(error: Any, message: Message) -> None:
+        def delivered(record: Record, error: Any, message: Message) -> None:
             if error is None:
-                written.append(_record_of(message))
+                written.append(_record_of(message)._replace(headers=record.headers))
             else:
                 errors.append(error)
 
         wanted = [_to_record(record) for record in records]
-        for value, key, headers, partition, _, timestamp_ms in wanted:
+        for record in wanted:
+            value, key, headers, partition, _, timestamp_ms = record
             producer.produce(
                 topic,
                 value,
@@ -88,7 +90,7 @@ class Tools:
                 partition=-1 if partition is None else partition,
                 headers=list(headers),
                 timestamp=self.clock.time_ms() if timestamp_ms is None else timestamp_ms,
-                on_delivery=delivered,
+                on_delivery=partial(delivered, record),
             )
             producer.poll(0)
         producer.flush(timeout + 1)
