@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
 import ottla
+from ottla import EmbeddedBroker
 from ottla.server.broker import StartupError
 from ottla.testing.topics import create_topic
 
@@ -233,6 +234,12 @@ def test_a_broker_that_does_not_run_cannot_be_paused() -> None:
         broker.stop()
         with pytest.raises(RuntimeError, match="does not run"):
             broker.pause()
+
+
+def test_a_broker_on_zookeeper_cannot_be_killed(tmp_path: Path) -> None:
+    broker = EmbeddedBroker(tmp_path, {"zookeeper.connect": "127.0.0.1:1"})
+    with pytest.raises(ValueError, match="kill is not supported for a broker on ZooKeeper"):
+        broker.kill()
 
 
 def test_each_broker_has_its_own_log() -> None:

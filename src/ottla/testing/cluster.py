@@ -29,6 +29,8 @@ _DEFAULTS = {
     "zookeeper.session.timeout.ms": "6000",
 }
 _POLL_SECONDS = 0.05
+_MIN_ANSWER_SECONDS = 5.0
+"""How long a broker may take to answer, however short the timeout is: a busy machine is not a broken broker."""
 
 
 class EmbeddedCluster(Tools):
@@ -130,7 +132,8 @@ class EmbeddedCluster(Tools):
             }
             # In a thread, because the thread of the test may have a running event loop.
             with ThreadPoolExecutor(1) as thread:
-                answers, failures = thread.submit(asyncio.run, _ask_all(running, timeout)).result()
+                within = max(_MIN_ANSWER_SECONDS, deadline - time.monotonic())
+                answers, failures = thread.submit(asyncio.run, _ask_all(running, within)).result()
             problems = failures + problems_in(answers)
             if not problems:
                 return
