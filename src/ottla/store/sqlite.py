@@ -102,6 +102,7 @@ class SqliteStore:
         if self._ticking is not None:
             self._ticking.cancel()
         work, self._work = self._work, None
+        self._jobs.clear()
         if work is not None:
             work.close()
 

@@ -98,9 +98,6 @@ class BrokerRun:
         try:
             with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(self._serve())
-                if self._killed:
-                    # The tasks of the dead broker end now. Their errors are no concern of the test.
-                    runner.get_loop().set_exception_handler(lambda _loop, _context: None)
         except BaseException as error:
             self._failure = error
         finally:
@@ -139,9 +136,12 @@ class BrokerRun:
     def _die(self) -> None:
         if self._ended.is_set():
             return
+        assert self._loop is not None
         assert self._server is not None
         assert self._world is not None
         assert self._clock is not None
+        # The tasks of the dead broker are cancelled after this. Their errors are no concern of the test.
+        self._loop.set_exception_handler(lambda _loop, _context: None)
         self._server.watchdog.stop()
         self._server.hang_up()
         self._clock.cancel_all()
