@@ -174,6 +174,28 @@ def test_a_silent_store_file_loses_the_session_after_its_timeout(tmp_path: Path)
     asyncio.run(scenario())
 
 
+def test_an_abandoned_session_is_found_by_its_lock(tmp_path: Path) -> None:
+    """A broker in a test that ends like a killed process leaves its session behind, but not the lock of it."""
+
+    async def scenario() -> None:
+        path, clock, workers = str(tmp_path / "s"), ManualClock(), [Threads(1), Threads(1), Threads(1)]
+        killed, other, next_run = (SqliteStore(path, clock, each, OsDisk()) for each in workers)
+        await killed.start()
+        await other.start()
+        await killed.commit([Create("/held", b"", ephemeral=True)])
+        workers[0].close()
+        killed.abandon()
+        killed.abandon()
+        assert await other.get("/held") is not None
+        await next_run.start()
+        assert await other.get("/held") is None
+        for store, each in ((other, workers[1]), (next_run, workers[2])):
+            await store.close()
+            each.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_paused_leader_cannot_commit_before_it_hears_of_its_loss(tmp_path: Path) -> None:
     async def scenario(world: SqliteWorld) -> None:
         store, other = await world.open(), await world.open()

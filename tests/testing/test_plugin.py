@@ -119,15 +119,114 @@ def test_every_xdist_worker_has_a_broker_of_its_own(pytester: pytest.Pytester) -
         import pytest
 
         @pytest.mark.parametrize("number", range(3))
-        def test_it(ottla_broker, ottla_topic, worker_id, number):
+        def test_it(ottla_broker, ottla_topic, ottla_cluster, worker_id, number):
             with open(f"{worker_id}.txt", "a") as file:
                 print(ottla_broker.bootstrap_servers, file=file)
+            with open(f"{worker_id}-cluster.txt", "a") as file:
+                print(ottla_cluster.bootstrap_servers, file=file)
         """
     )
     pytester.runpytest_subprocess(*LEAN, "-n", "2", "--dist", "each").assert_outcomes(passed=6)
     brokers = [set((pytester.path / f"gw{number}.txt").read_text().split()) for number in range(2)]
     assert [len(addresses) for addresses in brokers] == [1, 1]
     assert brokers[0] != brokers[1]
+    clusters = [set((pytester.path / f"gw{number}-cluster.txt").read_text().split()) for number in range(2)]
+    assert [len(addresses) for addresses in clusters] == [1, 1]
+    assert clusters[0] != clusters[1]
+
+
+def test_a_cluster_in_a_fresh_project(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nottla_settings = num.partitions=5")
+    pytester.makepyfile(
+        """
+        from confluent_kafka import Producer
+        from confluent_kafka.admin import AdminClient
+
+        def test_three_brokers(ottla_cluster):
+            ottla_cluster.create_topic("clicks")
+            former = ottla_cluster.leader_of("clicks")
+            former.kill()
+            producer = Producer({"bootstrap.servers": ottla_cluster.bootstrap_servers})
+            producer.produce("clicks", "hello")
+            assert producer.flush(60) == 0
+            assert [record.value for record in ottla_cluster.consume("clicks", 1, timeout=60)] == [b"hello"]
+
+        def test_the_killed_broker_is_back(ottla_cluster):
+            ottla_cluster.wait_until_in_sync()
+            admin = AdminClient({"bootstrap.servers": ottla_cluster.bootstrap_servers})
+            assert len(admin.list_topics(timeout=60).brokers) == 3
+            ottla_cluster.create_topic("by-default", -1)
+            assert len(admin.list_topics(timeout=60).topics["by-default"].partitions) == 5
+        """
+    )
+    pytester.runpytest_subprocess(*LEAN, "-W", "error").assert_outcomes(passed=2)
+
+
+def test_a_test_leaves_no_faults_behind(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from confluent_kafka import Consumer, Producer
+
+        def send(ottla_broker, ottla_topic):
+            producer = Producer({"bootstrap.servers": ottla_broker.bootstrap_servers})
+            producer.produce(ottla_topic, b"hello")
+            assert producer.flush(60) == 0
+
+        @pytest.fixture
+        def faults_at_the_end(ottla_broker):
+            yield
+            assert ottla_broker.faults.active == ()
+            assert ottla_broker.is_running and not ottla_broker.is_paused
+            ottla_broker.faults.drop_connection("Produce", times=None)
+
+        def test_faults(ottla_broker, faults_at_the_end):
+            ottla_broker.faults.drop_connection("Produce", times=None)
+            ottla_broker.faults.fail("Metadata", "UNKNOWN_SERVER_ERROR", times=None)
+
+        def test_kill(ottla_broker, ottla_topic, faults_at_the_end):
+            assert ottla_broker.faults.active == ()
+            send(ottla_broker, ottla_topic)
+            ottla_broker.kill()
+
+        def test_pause(ottla_broker, ottla_topic, faults_at_the_end):
+            send(ottla_broker, ottla_topic)
+            ottla_broker.pause()
+
+        def test_failure(ottla_broker, ottla_topic):
+            send(ottla_broker, ottla_topic)
+            ottla_broker.kill()
+            assert False
+
+        def test_the_last(ottla_broker, ottla_topic):
+            send(ottla_broker, ottla_topic)
+            ottla_broker.kill()
+        """
+    )
+    result = pytester.runpytest_subprocess(*LEAN, "-W", "error")
+    result.assert_outcomes(passed=4, failed=1)
+    result.stdout.fnmatch_lines(["*- Ottla broker log -*", "*was not closed cleanly*"])
+
+
+def test_fixtures_in_an_asyncio_test(pytester: pytest.Pytester) -> None:
+    """The methods of the broker also work where an event loop runs."""
+    pytester.makepyfile(
+        """
+        import asyncio
+        from aiokafka import AIOKafkaProducer
+
+        def test_it(ottla_broker, ottla_topic, ottla_cluster):
+            async def send():
+                async with AIOKafkaProducer(bootstrap_servers=ottla_broker.bootstrap_servers) as producer:
+                    await producer.send_and_wait(ottla_topic, b"hello")
+                assert [record.value for record in ottla_broker.consume(ottla_topic)] == [b"hello"]
+                ottla_cluster.create_topic("clicks")
+                assert ottla_cluster.leader_of("clicks").is_running
+
+            asyncio.run(send())
+        """
+    )
+    pytester.runpytest_subprocess(*LEAN).assert_outcomes(passed=1)
 
 
 def test_who_does_not_ask_for_a_broker_does_not_pay_for_one(pytester: pytest.Pytester) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.transactions import TransactionCoordinator
     from ottla.env.clock import Clock
     from ottla.handlers.client_notices import ClientNotices
+    from ottla.handlers.registry import Served
     from ottla.metadata.cluster_metadata import ClusterMetadata
     from ottla.metadata.peers import Peers
     from ottla.replication.fetch_sessions import FetchSessions
@@ -32,6 +33,8 @@ class Broker:
     cluster_id: str
     advertised: frozenset[str]
     """Listeners with an address of their own in `advertised.listeners`."""
+    handlers: Mapping[int, Served]
+    """The APIs by their keys. A broker for tests has its own table, which can inject faults."""
     clock: Clock
     metadata: ClusterMetadata
     replicas: Replicas

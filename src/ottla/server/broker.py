@@ -8,7 +8,7 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -33,6 +33,7 @@ from ottla.env.platform import boot_id
 from ottla.errors import KafkaError
 from ottla.handlers.client_notices import ClientNotices
 from ottla.handlers.context import Broker
+from ottla.handlers.registry import HANDLERS, Served
 from ottla.log.directory import LogDirectory, LogDirectoryError
 from ottla.log.layout import LOCK
 from ottla.log.properties import read_identity
@@ -112,14 +113,18 @@ class World:
 class BrokerServer:
     """One broker. `start` returns when clients can connect. `stop` syncs all data and marks the shutdown as clean."""
 
-    def __init__(self, config: BrokerConfig, world: World | None = None) -> None:
+    def __init__(
+        self, config: BrokerConfig, world: World | None = None, handlers: Mapping[int, Served] = HANDLERS
+    ) -> None:
         self.addresses: dict[str, Address] = {}
         self.watchdog = Watchdog()
         """Does nothing until the owner of the event loop starts it."""
         self._config = config
         self._world = world or World()
+        self._handlers = handlers
         self._id = config.integer("node.id")
         self._directories: list[LogDirectory] = []
+        self._listeners: Listeners | None = None
         self._closing = contextlib.AsyncExitStack()
 
     async def start(self) -> None:
@@ -137,6 +142,11 @@ class BrokerServer:
             await self._closing.aclose()
         except (OSError, StoreError) as error:
             raise ShutdownError(f"{error}; the logs will be checked at the next start.") from error
+
+    def hang_up(self) -> None:
+        """Close all sockets and nothing else. For a broker in a test that ends like a killed process."""
+        if self._listeners is not None:
+            self._listeners.close()
 
     async def _start(self) -> None:
         _check_supported(self._config)
@@ -320,6 +330,7 @@ class BrokerServer:
             id=self._id,
             cluster_id=cluster_id,
             advertised=frozenset(listener.name for listener in advertised_listeners(config) or ()),
+            handlers=self._handlers,
             clock=world.clock,
             metadata=metadata,
             replicas=replicas,
@@ -346,7 +357,7 @@ class BrokerServer:
 
     async def _listen(self, broker: Broker, store: Store, session: FormerSession) -> None:
         """Bind the listeners, register the broker with their addresses, then accept connections."""
-        listeners = Listeners(broker, self._world.network, self.watchdog)
+        listeners = self._listeners = Listeners(broker, self._world.network, self.watchdog)
         self._closing.callback(listeners.close)
         for listener in broker_listeners(self._config):
             try:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.handlers.exchange import Call, CloseConnectionError, Exchange, PendingReply
-from ottla.handlers.registry import HANDLERS, UNSUPPORTED_API_VERSIONS, Served
+from ottla.handlers.registry import UNSUPPORTED_API_VERSIONS, Served
 from ottla.wire.api import API_VERSIONS
 from ottla.wire.codec import UNREADABLE, unreadable
 from ottla.wire.decoding import new_memo
@@ -86,7 +87,7 @@ class Dispatcher:
 
     def _remember(self, api_and_version: int, frame: memoryview) -> _Header:
         parsed = parse_request_header(frame)
-        served, version = _find(parsed)
+        served, version = _find(self._broker.handlers, parsed)
         header = _Header(
             bytes(frame[8 : parsed.body_position]),
             parsed.body_position,
@@ -108,9 +109,9 @@ class Dispatcher:
         return header
 
 
-def _find(header: RequestHeader) -> tuple[Served, int]:
+def _find(handlers: Mapping[int, Served], header: RequestHeader) -> tuple[Served, int]:
     """The handler, and the version in which to answer."""
-    served = HANDLERS.get(header.api_key)
+    served = handlers.get(header.api_key)
     if served is None:
         raise CloseConnectionError(f"API {header.api_key} is not served")
     version = header.api_version

@@ -96,6 +96,16 @@ class SqliteStore:
             leave.exception()
         await self._background.run(work.close)
 
+    def abandon(self) -> None:
+        """Close the file and release the lock, but leave the session behind, as a killed process does. Blocking; the
+        owner has closed the threads of the store before."""
+        if self._ticking is not None:
+            self._ticking.cancel()
+        work, self._work = self._work, None
+        self._jobs.clear()
+        if work is not None:
+            work.close()
+
     def on_session_lost(self, callback: Callable[[], None]) -> None:
         self._lost_callbacks.append(callback)
 
