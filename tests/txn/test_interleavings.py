@@ -200,7 +200,7 @@ class Interleavings(RuleBasedStateMachine):
             case "producer ids":
                 self.shard.has_producer_ids = not self.shard.has_producer_ids
             case "expiry":
-                self.shard.perform(self.shard.core.expire(self.shard.now))
+                self.shard.perform(self.shard.core.expire(self.shard.now, list(self.shard.core.transactions)))
 
     @invariant()
     def the_log_says_what_the_core_knows(self) -> None:
