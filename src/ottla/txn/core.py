@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ottla.coordinator_core.command_gate import CommandGate
 from ottla.coordinator_core.effects import MAX_PORTION, Now, SetTimer, Token
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Producer, TopicPartition
+from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, LeaderEpoch, Producer, TopicPartition
 from ottla.txn import listing, markers, rules
 from ottla.txn.commands import PROTOCOL_2, AddPartitions, EndTxn, InitProducerId
 from ottla.txn.effects import Marker, Outcome, TimerKey, TimerKind, WriteMarkers
@@ -39,7 +39,7 @@ _IDS_IN_PORTION = 10_000
 
 class TxnCore:
     def __init__(
-        self, parameters: TxnParameters, coordinator_epoch: int, next_producer_id: Callable[[], int | None]
+        self, parameters: TxnParameters, coordinator_epoch: LeaderEpoch, next_producer_id: Callable[[], int | None]
     ) -> None:
         """The coordinator epoch is the leader epoch of its partition. Leaders reject markers of an older epoch.
 
