@@ -30,10 +30,10 @@ def test_nothing_happens_while_all_are_alive() -> None:
     assert decide(cluster_with(leader=2, isr=(2, 3))) == (2, 5, (2, 3))
 
 
-def test_the_settings_of_a_topic_are_looked_at_once() -> None:
-    """The controller checks all partitions after every change, and a topic may have thousands."""
-    cluster = Cluster(brokers=1)
-    assignment = {index: [1] for index in range(50)}
+def test_the_settings_of_a_topic_are_looked_at_once_and_only_if_they_matter() -> None:
+    """The controller checks all partitions after every change, and there may be thousands of topics."""
+    cluster = Cluster(brokers=2)
+    assignment = {index: [1, 2] for index in range(50)}
     cluster.do(create_topic(cluster.image, "wide", assignment=assignment, random_bytes=cluster.random.randbytes)[0])
     asked: list[str] = []
 
@@ -42,6 +42,13 @@ def test_the_settings_of_a_topic_are_looked_at_once() -> None:
         return False
 
     assert lead_without(cluster.image, allows_unclean) == []
+    cluster.leave(2)
+    for ops in commits(cluster.image, lead_without(cluster.image, allows_unclean)):
+        cluster.do(ops)
+    assert asked == []
+    cluster.join(2)
+    cluster.leave(1)
+    assert {state.leader for _, state in lead_without(cluster.image, allows_unclean)} == {NO_LEADER}
     assert asked == ["wide"]
 
 

@@ -56,7 +56,7 @@ async def test_expired_offsets_that_need_several_batches(tmp_path: Path) -> None
     for _ in range(20):
         await settle()
     assert broker.committed(LONG) == broker.committed("short") == {}
-    assert broker.groups.list((), ()) == []
+    assert list(broker.groups.list((), ())) == []
 
 
 @on_loop

@@ -1,6 +1,7 @@
 """Ends of transactions reach each partition once, and only where enough replicas have them."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -9,6 +10,7 @@ import pytest
 from ottla.coordinator.markers import _report_result
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import TopicPartition
+from ottla.records.control import EndTransactionMarker
 from ottla.records.header import iter_headers
 from ottla.replication.partition import Partition
 from ottla.txn.commands import PROTOCOL_1, PROTOCOL_2
@@ -100,3 +102,30 @@ def test_only_an_append_without_an_error_counts_as_written(error: BaseException 
         assert reported == [(CLICKS, code)]
 
     check()
+
+
+@asynchronous
+async def test_many_markers_are_written_little_by_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.coordinator.markers.MARKERS_AT_ONCE", 3)
+    async with brokers(tmp_path, 1) as cluster:
+        await cluster.create("clicks", *([1] for _ in range(10)))
+        broker = cluster.running[1].broker
+        partitions = [TopicPartition("clicks", index) for index in range(10)]
+        monkeypatch.setattr(broker.markers, "_append", _fails_at(partitions[5], broker.markers._append))
+        reported: dict[TopicPartition, ErrorCode] = {}
+        broker.markers.write_here(EndTransactionMarker(7, 0, 0, True), 0, partitions, reported.__setitem__)
+        assert list(reported) == partitions[:3]
+        await until(lambda: len(reported) == 10)
+        assert {partition for partition, code in reported.items() if code} == {partitions[5]}
+        assert reported[partitions[5]] is ErrorCode.UNKNOWN_SERVER_ERROR
+        ends = [broker.replicas.leader_of(*it).log.end_offset for it in partitions]
+        assert ends == [1, 1, 1, 1, 1, 0, 1, 1, 1, 1]
+
+
+def _fails_at(bad: TopicPartition, append: Callable[..., object]) -> Callable[..., object]:
+    def fail(marker: EndTransactionMarker, version: int, partition: TopicPartition) -> object:
+        if partition == bad:
+            raise ValueError("a surprise")
+        return append(marker, version, partition)
+
+    return fail

@@ -160,7 +160,7 @@ class Player:
 
     def _delete_topic(self, names: list[str], _: dict[str, str]) -> None:
         deleted = dict.fromkeys(names, TopicId(b"t" * 16))
-        self.shard.perform(self.shard.core.on_topics_deleted(deleted))
+        self.shard.perform(self.shard.core.on_topics_deleted(deleted, self.shard.core.group_ids()))
 
     def _expire(self, _: list[str], __: dict[str, str]) -> None:
         self.shard.expire_offsets()

@@ -233,7 +233,7 @@ class Shard:
         return token
 
     def expire_offsets(self) -> Outcome:
-        return self.perform(self.core.expire_offsets(self.now))
+        return self.perform(self.core.expire_offsets(self.now, self.core.group_ids()))
 
     def stable_group(self, *clients: str, group_id: str = "g") -> list[str]:
         """A stable group, first generation, of dynamic members that speak an old version (no detour for an id)."""

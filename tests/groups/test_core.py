@@ -211,7 +211,7 @@ def test_a_pending_offset_belongs_to_the_topic_not_to_its_name() -> None:
     shard = loaded(OffsetCommitted("g", "clicks", 0, 1, topic_id=NEW_TOPIC))
     for partition, topic_id in ((1, OLD_TOPIC), (2, NEW_TOPIC), (3, ZERO_TOPIC_ID)):
         shard.commit_txn(Producer(7, 0), PartitionCommit("clicks", partition, 5, topic_id=topic_id))
-    outcome = shard.perform(shard.core.on_topics_deleted({"clicks": OLD_TOPIC}))
+    outcome = shard.perform(shard.core.on_topics_deleted({"clicks": OLD_TOPIC}, ["g"]))
     assert outcome.records == [OffsetRemoved("g", "clicks", 1), OffsetRemoved("g", "clicks", 3)]
     shard.end_txn(7, committed=True)
     assert [it.partition for it in shard.core.fetch_all_offsets("g")] == [0, 2]
@@ -231,7 +231,7 @@ def test_an_offset_belongs_to_the_topic_not_to_its_name() -> None:
     assert fetched(NEW_TOPIC) == [None, 6, 7]
     assert fetched(OLD_TOPIC) == [5, None, 7]
     assert fetched() == [5, 6, 7]
-    outcome = shard.perform(shard.core.on_topics_deleted({"clicks": OLD_TOPIC, "views": NEW_TOPIC}))
+    outcome = shard.perform(shard.core.on_topics_deleted({"clicks": OLD_TOPIC, "views": NEW_TOPIC}, ["g"]))
     assert outcome.records == [OffsetRemoved("g", "clicks", 0), OffsetRemoved("g", "clicks", 2)]
     assert fetched() == [None, 6, None]
 
@@ -241,7 +241,7 @@ def test_offsets_outlive_a_group_that_was_removed_without_them() -> None:
     assert shard.core.describe("g").state == "Empty"
     assert shard.core.describe("g").protocol_type == ""
     assert shard.core.fetch_offset("g", "clicks", 0) is not None
-    assert loaded(stored(subscription("clicks")), GroupRemoved("g")).core.list_groups() == []
+    assert loaded(stored(subscription("clicks")), GroupRemoved("g")).core.group_ids() == []
 
 
 def test_a_later_record_replaces_an_earlier_one_when_loading() -> None:
@@ -373,6 +373,25 @@ def test_many_deletions_come_in_portions_that_fit_into_a_batch() -> None:
         portions.append(len(records))
     assert portions == [MAX_PORTION, MAX_PORTION, 20]
     assert shard.core.groups == {}
+
+
+def test_all_groups_are_looked_at_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.groups.core._OFFSETS_IN_PORTION", 6)
+    shard = loaded(*(OffsetCommitted(f"g{i}", "t", j, 5, commit_timestamp_ms=0) for i in range(5) for j in range(2)))
+    portions = shard.core.portions()
+    assert next(portions) == ["g0", "g1"]
+    shard.delete_groups("g2", "g4")
+    assert list(portions) == [["g2", "g3", "g4"]], "deleted groups have no offsets any more"
+    assert len(shard.perform(shard.core.expire_offsets(shard.now, ["g2", "g3", "g4"])).records) == 3
+    assert shard.core.group_ids() == ["g0", "g1"]
+
+
+def test_groups_may_change_while_they_are_listed() -> None:
+    shard = loaded(*(OffsetCommitted(f"g{i}", "t", 0, 5, commit_timestamp_ms=0) for i in range(3)))
+    listed = shard.core.list_groups()
+    first = next(listed)
+    shard.delete_groups("g1")
+    assert [first.group_id, *(group.group_id for group in listed)] == ["g0", "g1", "g2"]
 
 
 def test_absent_static_members_with_a_rebalance_timeout_of_zero_do_not_keep_the_broker_busy() -> None:

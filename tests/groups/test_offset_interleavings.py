@@ -149,7 +149,9 @@ class OffsetInterleavings(RuleBasedStateMachine):
                 self.shard.wait(self.shard.parameters.offsets_retention_ms)
                 self.shard.expire_offsets()
             case "topic":
-                self.shard.perform(self.shard.core.on_topics_deleted({partition.topic: ZERO_TOPIC_ID}))
+                self.shard.perform(
+                    self.shard.core.on_topics_deleted({partition.topic: ZERO_TOPIC_ID}, self.shard.core.group_ids())
+                )
         # Which deletions are granted is checked elsewhere; here, that they take what they say and nothing else.
         for entry in self.shard.log[written_before:]:
             record = decode(entry) if isinstance(entry, Logged) else None

@@ -10,8 +10,14 @@ from ottla.cluster.image import image_from_tree
 from ottla.cluster.topics import create_partitions
 from ottla.cluster.znodes import topic_path
 from ottla.config.broker import BrokerConfig
+from ottla.config.topic import TopicConfig
 from ottla.errors import ErrorCode
-from ottla.model import TopicPartition
+from ottla.log.config import LogConfig
+from ottla.log.directory import LogDirectory
+from ottla.log.log import Log
+from ottla.model import TopicId, TopicPartition
+from ottla.replication.partition import Partition
+from tests.compiled import needs_interpreted
 from tests.replication.cluster import Host, SmallCluster
 from tests.replication.world import (
     batch,
@@ -199,6 +205,58 @@ def test_many_new_partitions_are_made_little_by_little(tmp_path: Path) -> None:
     host.clock.advance(0.0)
     assert (len(host.hosted()), host.replicas.all_hosted) == (250, True)
     assert host.replicas.leader_of("clicks", 249).append(batch()).base_offset == 0
+
+
+@needs_interpreted("ottla.replication.replica")
+def test_many_new_partitions_are_made_on_a_slow_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions that exist take no time from those that are still missing, or the topic would never be complete."""
+    host = Host(tmp_path)
+    configured = 0
+    configure = Partition.configure
+
+    def configure_slowly(partition: Partition, config: TopicConfig) -> None:
+        nonlocal configured
+        configured += 1
+        host.clock.now += 0.01
+        configure(partition, config)
+
+    monkeypatch.setattr(Partition, "configure", configure_slowly)
+    host.cluster.create_topic("clicks", 250)
+    host.follow()
+    for _ in range(10):
+        assert host.clock.pending <= 1
+        host.clock.advance(0.0)
+    assert (len(host.hosted()), host.replicas.all_hosted, configured) == (250, True, 0)
+    host.cluster.do(create_partitions(host.cluster.image, "clicks", 251)[0])
+    host.cluster.configure_topic("clicks", {"retention.ms": "1"})
+    host.follow()
+    assert (len(host.hosted()), host.replicas.all_hosted, configured) == (251, True, 250)
+    assert {partition.config.retention_ms for partition in host.replicas} == {1}
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1])
+def test_settings_that_change_while_partitions_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """Also if each new log takes longer than `apply` may take."""
+    host = Host(tmp_path)
+    create_log = LogDirectory.create_log
+
+    def create_slowly(directory: LogDirectory, key: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
+        host.clock.now += seconds
+        return create_log(directory, key, topic_id, config)
+
+    monkeypatch.setattr(LogDirectory, "create_log", create_slowly)
+    host.cluster.create_topic("clicks", 120)
+    host.follow()
+    assert not host.replicas.all_hosted
+    host.cluster.configure_topic("clicks", {"retention.ms": "1"})
+    host.follow()
+    for _ in range(150):
+        assert host.clock.pending <= 1
+        host.clock.advance(0.01)
+    assert (len(host.hosted()), host.replicas.all_hosted) == (120, True)
+    assert {partition.config.retention_ms for partition in host.replicas} == {1}
 
 
 # Trouble

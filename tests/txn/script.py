@@ -59,7 +59,9 @@ class Player:
             "abort": lambda names, options: self._end(names, options, committed=False),
             "marker": self._marker,
             "wait": lambda names, _: self.shard.wait(milliseconds(names[0])),
-            "expire": lambda _, __: self._perform(self.shard.core.expire(self.shard.now)),
+            "expire": lambda _, __: self._perform(
+                self.shard.core.expire(self.shard.now, list(self.shard.core.transactions))
+            ),
             "crash": lambda _, __: self.shard.crash(),
             "unload": lambda _, __: self._perform(self.shard.core.unload(self.shard.now)),
             "fail-next-append": self._fail_next_append,
@@ -148,7 +150,8 @@ class Player:
             return
         self.lines += [f"unknown state {state}" for state in wanted.unknown_states]
         for it in self.shard.core.list_transactions(wanted, self.shard.now):
-            self.lines.append(f"{it.transactional_id} {it.producer_id} {it.state}")
+            if it is not None:
+                self.lines.append(f"{it.transactional_id} {it.producer_id} {it.state}")
 
     def _trace(self, outcome: Outcome) -> None:
         self.lines += [f"write {show_record(record)}" for record in outcome.records]

@@ -5,7 +5,7 @@ from itertools import count
 
 from ottla.coordinator_core.effects import Now, Reply, SetTimer
 from ottla.errors import ErrorCode
-from ottla.model import Producer, TopicPartition
+from ottla.model import LeaderEpoch, Producer, TopicPartition
 from ottla.txn import records
 from ottla.txn.commands import PROTOCOL_1, AddPartitions, EndTxn, InitProducerId
 from ottla.txn.core import TxnCore
@@ -43,7 +43,7 @@ class Shard:
         self.core = self._new_core()
 
     def _new_core(self) -> TxnCore:
-        return TxnCore(self.parameters, self.coordinator_epoch, self._next_producer_id)
+        return TxnCore(self.parameters, LeaderEpoch(self.coordinator_epoch), self._next_producer_id)
 
     def _next_producer_id(self) -> int | None:
         return next(self._producer_ids) if self.has_producer_ids else None

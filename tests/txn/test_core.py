@@ -105,18 +105,29 @@ def test_expiry_comes_in_portions() -> None:
         shard.init(str(number))
     shard.wait(shard.parameters.transactional_id_expiration_ms)
     sizes = []
-    while removed := shard.perform(shard.core.expire(shard.now)).records:
+    while removed := shard.perform(shard.core.expire(shard.now, list(shard.core.transactions))).records:
         assert all(isinstance(record, TransactionRemoved) for record in removed)
         sizes.append(len(removed))
     assert sizes == [MAX_PORTION, 5]
     assert not shard.core.transactions
 
 
+def test_all_ids_are_looked_at_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.txn.core._IDS_IN_PORTION", 2)
+    shard = Shard()
+    for number in range(5):
+        shard.init(str(number))
+    assert list(shard.core.portions()) == [["0", "1"], ["2", "3"], ["4"]]
+    shard.wait(shard.parameters.transactional_id_expiration_ms)
+    assert len(shard.perform(shard.core.expire(shard.now, ["0", "1", "unknown"])).records) == 2
+    assert list(shard.core.portions()) == [["2", "3"], ["4"]]
+
+
 def test_a_forgotten_id_starts_with_another_producer_id() -> None:
     shard = Shard()
     shard.init("a")
     shard.wait(shard.parameters.transactional_id_expiration_ms)
-    shard.perform(shard.core.expire(shard.now))
+    shard.perform(shard.core.expire(shard.now, list(shard.core.transactions)))
     token = shard.init("a", expected=FIRST)
     assert shard.replies[token] == InitProducerIdResult(ErrorCode.NONE, 1001, 0)
 

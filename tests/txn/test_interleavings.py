@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ottla.errors import ErrorCode
-from ottla.model import Producer, TopicPartition
+from ottla.model import FIRST_LEADER_EPOCH, Producer, TopicPartition
 from ottla.txn.commands import PROTOCOL_1, PROTOCOL_2
 from ottla.txn.core import TxnCore
 from ottla.txn.effects import Marker, Outcome, TimerKey, TimerKind
@@ -200,7 +200,7 @@ class Interleavings(RuleBasedStateMachine):
             case "producer ids":
                 self.shard.has_producer_ids = not self.shard.has_producer_ids
             case "expiry":
-                self.shard.perform(self.shard.core.expire(self.shard.now))
+                self.shard.perform(self.shard.core.expire(self.shard.now, list(self.shard.core.transactions)))
 
     @invariant()
     def the_log_says_what_the_core_knows(self) -> None:
@@ -249,7 +249,7 @@ class Interleavings(RuleBasedStateMachine):
 
 
 def reloaded(shard: Shard) -> TxnCore:
-    core = TxnCore(shard.parameters, 0, lambda: None)
+    core = TxnCore(shard.parameters, FIRST_LEADER_EPOCH, lambda: None)
     for record in shard.stored():
         core.replay(record)
     return core

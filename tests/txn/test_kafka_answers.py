@@ -61,7 +61,7 @@ class Core:
         except KafkaError as error:
             return _answer(error.code)
         listed = self._shard.core.list_transactions(asked, self._shard.now)
-        found = [it.state for it in listed if it.transactional_id == self._id]
+        found = [it.state for it in listed if it is not None and it.transactional_id == self._id]
         return Answer(("NONE",), None, " ".join([*(f"?{name}" for name in asked.unknown_states), *found]))
 
     def settle(self) -> None:

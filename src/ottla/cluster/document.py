@@ -39,7 +39,7 @@ def _subsets(brokers: Sequence[int]) -> list[tuple[int, ...]]:
 
 def _row(in_sync: tuple[int, ...], alive: tuple[int, ...]) -> str:
     before = PartitionState(0, 1, LeaderEpoch(7), REPLICAS, in_sync, (), (), ControllerEpoch(1), version=1)
-    clean, unclean = (successor(before, alive, unclean) for unclean in (False, True))
+    clean, unclean = successor(before, alive, lambda: False), successor(before, alive, lambda: True)
     cells = [_brokers(in_sync), _brokers(alive)]
     cells += ["unchanged", ""] if clean == before else [_leader(clean), _brokers(clean.isr)]
     cells.append("" if unclean == clean else f"{_leader(unclean)}, losing the records that only the others have")

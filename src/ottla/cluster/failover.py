@@ -6,7 +6,7 @@ loses the records that only dead replicas have.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 
 from ottla.cluster import znodes
 from ottla.cluster.image import NO_VERSION, UNKNOWN_VERSION, ClusterImage, PartitionState, TopicState
@@ -26,12 +26,15 @@ def lead_without(
 
     A stopping broker keeps the partitions that no other broker can lead until it has stopped. So does a broker that
     restarts after a crash and is not registered yet.
+
+    This runs for all partitions at every change of the image. So it computes the settings of a topic only if a
+    partition has no in-sync replica left, and once per topic.
     """
-    allows_unclean = cache(allows_unclean)  # Once per topic: computing the settings of a topic is slow.
+    allows_unclean = cache(allows_unclean)
     return [
         (TopicPartition(topic.name, state.partition), wanted._replace(controller_epoch=image.controller_epoch))
         for topic, state in _partitions(image)
-        if (wanted := successor(state, image.brokers, allows_unclean(topic.name), stopping)) != state
+        if (wanted := successor(state, image.brokers, partial(allows_unclean, topic.name), stopping)) != state
     ]
 
 
@@ -74,7 +77,7 @@ def _partitions(image: ClusterImage) -> Iterator[tuple[TopicState, PartitionStat
 
 
 def successor(
-    state: PartitionState, living: Collection[int], allows_unclean: bool, stopping: Collection[int] = ()
+    state: PartitionState, living: Collection[int], allows_unclean: Callable[[], bool], stopping: Collection[int] = ()
 ) -> PartitionState:
     """The state that a partition should have: its present state, or a new one with the next leader epoch."""
     available = [replica for replica in state.replicas if replica in living and replica not in stopping]
@@ -85,7 +88,7 @@ def successor(
         return _led(state, candidates[0], tuple(replica for replica in state.isr if replica in candidates))
     if state.leader in stopping:
         return state  # No other replica can lead: the broker leads until it has stopped.
-    if allows_unclean and available:
+    if available and allows_unclean():
         return _led(state, available[0], (available[0],))
     return state if state.leader == NO_LEADER else _led(state, NO_LEADER, state.isr)
 

@@ -7,6 +7,7 @@ import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.coordinator.journal import PartitionJournal, decode_batch
@@ -26,7 +27,7 @@ from ottla.records.format import Codec
 from ottla.replication.partition import Admission
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from ottla.cluster.image import ClusterImage, TopicState
     from ottla.config.broker import BrokerConfig
@@ -102,7 +103,7 @@ class GroupCoordinator:
         }
         if deleted:
             for shard in self._shards.loaded():
-                shard.start_all(partial(shard.core.on_topics_deleted, deleted))
+                shard.start(_for_all_groups(shard, partial(shard.core.on_topics_deleted, deleted)))
 
     def _new_shard(
         self, partition: Partition, config: BrokerConfig, on_failed: Callable[[GroupShard], None]
@@ -141,7 +142,7 @@ class GroupCoordinator:
                 await asyncio.sleep(0)
                 end = self._clock.monotonic() + SLICE_SECONDS
         if deleted:
-            await shard.perform_all(partial(shard.core.on_topics_deleted, deleted))
+            await _for_all_groups(shard, partial(shard.core.on_topics_deleted, deleted))
 
     def _schedule_expiry(self) -> None:
         interval = period_seconds(self._metadata.config.integer("offsets.retention.check.interval.ms"))
@@ -149,7 +150,7 @@ class GroupCoordinator:
 
     def _expire(self) -> None:
         for shard in self._shards.loaded():
-            shard.start_all(partial(shard.core.expire_offsets, shard.now()))
+            shard.start(_for_all_groups(shard, partial(shard.core.expire_offsets, shard.now())))
         self._schedule_expiry()
 
     async def locate(self, group_id: str) -> int:
@@ -225,8 +226,16 @@ class GroupCoordinator:
     def describe(self, group_id: str) -> DescribedGroup:
         return self._shards.find(group_id).core.describe(group_id)
 
-    def list(self, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
-        return [group for shard in self._shards.all() for group in shard.core.list_groups(states, types)]
+    def list(self, states: Collection[str], types: Collection[str]) -> Iterator[ListedGroup]:
+        """Raises KafkaError at once. The caller may await while it iterates."""
+        return chain.from_iterable([shard.core.list_groups(states, types) for shard in self._shards.all()])
+
+
+async def _for_all_groups(shard: GroupShard, decide: Callable[[Sequence[str], int], Outcome]) -> None:
+    """Perform a decision about all groups of a shard. Looks at some groups at a time, and yields to the event loop."""
+    for group_ids in shard.core.portions():
+        await shard.perform_all(partial(decide, group_ids))
+        await asyncio.sleep(0)
 
 
 class GroupOffsets:

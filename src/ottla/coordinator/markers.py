@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+import logging
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.failures import ClientError
 from ottla.cluster.znodes import NO_LEADER
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
     from ottla.metadata.peers import Peers
     from ottla.records.control import EndTransactionMarker
     from ottla.replication.replicas import Replicas
+
+logger = logging.getLogger("ottla.coordinator")
+
+MARKERS_AT_ONCE = 500
+"""Markers that are appended before other work may run. They take some 10 ms."""
 
 Report = Callable[[TopicPartition, ErrorCode], None]
 """Called once for each partition with the result, before `write` returns or later."""
@@ -60,23 +67,54 @@ class Markers:
                 by_leader.setdefault(state.leader, []).append(partition)
         self.write_here(marker, transaction_version, by_leader.pop(self._metadata.broker_id, ()), report)
         for leader, led in by_leader.items():
-            task = asyncio.ensure_future(self._send(leader, marker, transaction_version, led, report))
-            self._sending.add(task)
-            task.add_done_callback(self._sending.discard)
+            self._start(self._send(leader, marker, transaction_version, led, report))
 
     def write_here(
+        self,
+        marker: EndTransactionMarker,
+        transaction_version: int,
+        partitions: Collection[TopicPartition],
+        report: Report,
+    ) -> None:
+        """Write a marker to partitions that this broker leads. If there are many, other work runs in between."""
+        first = list(islice(partitions, MARKERS_AT_ONCE))
+        self._append_all(marker, transaction_version, first, report)
+        if len(partitions) > len(first):
+            rest = list(islice(partitions, MARKERS_AT_ONCE, None))
+            self._start(self._append_later(marker, transaction_version, rest, report))
+
+    async def _append_later(
+        self,
+        marker: EndTransactionMarker,
+        transaction_version: int,
+        partitions: Sequence[TopicPartition],
+        report: Report,
+    ) -> None:
+        for start in range(0, len(partitions), MARKERS_AT_ONCE):
+            await asyncio.sleep(0)
+            self._append_all(marker, transaction_version, partitions[start : start + MARKERS_AT_ONCE], report)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    def _append_all(
         self,
         marker: EndTransactionMarker,
         transaction_version: int,
         partitions: Iterable[TopicPartition],
         report: Report,
     ) -> None:
-        """Write a marker to partitions that this broker leads."""
         for partition in partitions:
             try:
                 wait = self._append(marker, transaction_version, partition)
             except KafkaError as error:
                 report(partition, error.code)
+                continue
+            except Exception:
+                logger.exception("%s: cannot write a transaction marker", partition)
+                report(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
                 continue
             if wait is None:
                 report(partition, ErrorCode.NONE)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -170,9 +170,9 @@ class Shard(Generic[CoreT, OutcomeT]):
         else:
             self.perform(outcome)
 
-    def start_all(self, decide: Callable[[int], OutcomeT]) -> None:
-        """Run `perform_all` in a separate task."""
-        task = asyncio.ensure_future(self.perform_all(decide))
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run calls of `perform_all` in a separate task."""
+        task = asyncio.ensure_future(work)
         self._portions.add(task)
         task.add_done_callback(self._portions.discard)
 

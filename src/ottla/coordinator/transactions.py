@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.client.failures import ClientError
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.journal import Write
     from ottla.coordinator.markers import Markers
     from ottla.coordinator.producer_ids import ProducerIds
+    from ottla.coordinator_core.effects import Now
     from ottla.env.background import Background
     from ottla.env.clock import Clock, Timer
     from ottla.metadata.cluster_metadata import ClusterMetadata
@@ -128,7 +130,7 @@ class TransactionCoordinator:
 
     def _expire(self) -> None:
         for shard in self._shards.loaded():
-            shard.start_all(partial(shard.core.expire, shard.now()))
+            shard.start(_expire(shard, shard.now()))
         self._schedule_expiry()
 
     async def locate(self, transactional_id: str) -> int:
@@ -229,12 +231,9 @@ class TransactionCoordinator:
     def describe(self, transactional_id: str) -> DescribedTransaction:
         return self._shards.find(transactional_id).core.describe(transactional_id)
 
-    def list(self, wanted: TransactionFilter) -> list[ListedTransaction]:
-        return [
-            transaction
-            for shard in self._shards.all()
-            for transaction in shard.core.list_transactions(wanted, shard.now())
-        ]
+    def list(self, wanted: TransactionFilter) -> Iterator[ListedTransaction | None]:
+        """See `TxnCore.list_transactions`. Raises KafkaError at once and while the caller iterates."""
+        return chain.from_iterable([shard.core.list_transactions(wanted, shard.now()) for shard in self._shards.all()])
 
 
 _END_RESERVE = 64
@@ -250,6 +249,12 @@ class TxnJournal:
     def encode(self, outcome: Outcome, admission: Admission | None) -> Write:
         extends = any(isinstance(record, TransactionStored) and record.state is ONGOING for record in outcome.records)
         return self._partition.encode(outcome.records, reserve=_END_RESERVE if extends else 0)
+
+
+async def _expire(shard: TxnShard, now: Now) -> None:
+    for transactional_ids in shard.core.portions():
+        await shard.perform_all(partial(shard.core.expire, now, transactional_ids))
+        await asyncio.sleep(0)
 
 
 async def _load(shard: TxnShard, config: BrokerConfig) -> None:

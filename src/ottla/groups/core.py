@@ -14,7 +14,7 @@ The caller must follow this order:
 5. When another broker leads the partition: call `unload`, send its replies, and drop the object.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from ottla.coordinator_core.command_gate import CommandGate
 from ottla.coordinator_core.effects import MAX_PORTION, Now, Token
@@ -41,6 +41,9 @@ from ottla.records.format import MAX_INT64
 
 _MAX_DELETION_BYTES = 1 << 18
 """A group is deleted by one batch if its tombstones have at most this many bytes."""
+
+_OFFSETS_IN_PORTION = 10_000
+"""To look at this many offsets takes some milliseconds."""
 
 _TOMBSTONE_BYTES = 400
 """The largest tombstone without its group id: a topic name, a partition, and the overhead of the record."""
@@ -232,13 +235,30 @@ class GroupCore:
             out.records.append(OffsetRemoved(group.group_id, *partition))
         return ErrorCode.NONE
 
-    def expire_offsets(self, now: Now, max_records: int = MAX_PORTION) -> Outcome:
+    def portions(self) -> Iterator[list[str]]:
+        """All group ids, in lists of groups with about `_OFFSETS_IN_PORTION` offsets together. The caller may run
+        commands while it iterates."""
+        portion: list[str] = []
+        size = 0
+        for group in tuple(self.groups.values()):
+            portion.append(group.group_id)
+            size += 1 + len(group.offsets)
+            if size >= _OFFSETS_IN_PORTION:
+                yield portion
+                portion, size = [], 0
+        if portion:
+            yield portion
+
+    def _existing(self, group_ids: Iterable[str]) -> Iterator[ClassicGroup]:
+        return (group for group_id in group_ids if (group := self.groups.get(group_id)) is not None)
+
+    def expire_offsets(self, now: Now, group_ids: Iterable[str], max_records: int = MAX_PORTION) -> Outcome:
         """Called periodically. Removes offsets past their retention, and empty groups without offsets.
 
         Each call returns at most `max_records` records. Call again until the outcome has no records.
         """
         out = self._begin()
-        for group in self.groups.values():
+        for group in self._existing(group_ids):
             room = max_records - len(out.records)
             if room <= 0:
                 break
@@ -256,11 +276,13 @@ class GroupCore:
         retention_ms = self._parameters.offsets_retention_ms
         return start_ms is not None and is_expired(committed, start_ms, retention_ms, now.wall_ms)
 
-    def on_topics_deleted(self, topics: Mapping[str, TopicId], max_records: int = MAX_PORTION) -> Outcome:
+    def on_topics_deleted(
+        self, topics: Mapping[str, TopicId], group_ids: Iterable[str], max_records: int = MAX_PORTION
+    ) -> Outcome:
         """Remove the offsets of deleted topics, so that a new topic with the same name does not get them. Call again
         until the outcome has no records."""
         out = self._begin()
-        for group in self.groups.values():
+        for group in self._existing(group_ids):
             room = max_records - len(out.records)
             if room <= 0:
                 break
@@ -292,15 +314,14 @@ class GroupCore:
             ),
         )
 
-    def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
-        """All groups, or those in one of the states and of one of the types. The filters ignore case."""
+    def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> Iterator[ListedGroup]:
+        """All groups, or those in one of the states and of one of the types. The filters ignore case. The caller may
+        run commands while it iterates."""
         states = {state.strip().lower() for state in states}
         types = {group_type.lower() for group_type in types}
-        return [
-            ListedGroup(group.group_id, group.protocol_type or "", group.state.value, group.type)
-            for group in self.groups.values()
-            if (not states or group.state.value.lower() in states) and (not types or group.type in types)
-        ]
+        for group in tuple(self.groups.values()):
+            if (not states or group.state.value.lower() in states) and (not types or group.type in types):
+                yield ListedGroup(group.group_id, group.protocol_type or "", group.state.value, group.type)
 
     def group_ids(self) -> list[str]:
         return list(self.groups)

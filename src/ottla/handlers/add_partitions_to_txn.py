@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.yielding import yielding
 from ottla.model import INTERNAL_TOPICS, Producer, TopicPartition
 from ottla.txn.commands import PROTOCOL_1, PROTOCOL_2, AddPartitions
 from ottla.txn.results import for_older_client
@@ -46,7 +47,7 @@ async def handle(broker: Broker, exchange: Exchange, request: AddPartitionsToTxn
             AddPartitionsToTxnResult(
                 transactional_id=transaction.transactional_id, topic_results=await _add(broker, exchange, transaction)
             )
-            for transaction in request.transactions
+            async for transaction in yielding(broker.clock, request.transactions)
         ]
     )
 

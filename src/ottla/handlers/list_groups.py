@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import KafkaError
+from ottla.handlers.yielding import yielding
 from ottla.wire.api.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
     from ottla.handlers.context import Broker
-    from ottla.handlers.exchange import Exchange, Reply
+    from ottla.handlers.exchange import Exchange
 
 
-def handle(broker: Broker, exchange: Exchange, request: ListGroupsRequest) -> Reply:
+async def handle(broker: Broker, exchange: Exchange, request: ListGroupsRequest) -> ListGroupsResponse:
     try:
         groups = broker.groups.list(request.states_filter, request.types_filter)
     except KafkaError as error:
@@ -25,6 +26,6 @@ def handle(broker: Broker, exchange: Exchange, request: ListGroupsRequest) -> Re
                 group_state=group.state,
                 group_type=group.type,
             )
-            for group in groups
+            async for group in yielding(broker.clock, groups)
         ]
     )

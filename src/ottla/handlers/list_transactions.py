@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.errors import KafkaError
+from ottla.handlers.yielding import yielding
 from ottla.txn.listing import TransactionFilter
 from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
 
 if TYPE_CHECKING:
     from ottla.handlers.context import Broker
-    from ottla.handlers.exchange import Exchange, Reply
+    from ottla.handlers.exchange import Exchange
 
 
-def handle(broker: Broker, exchange: Exchange, request: ListTransactionsRequest) -> Reply:
+async def handle(broker: Broker, exchange: Exchange, request: ListTransactionsRequest) -> ListTransactionsResponse:
     try:
         wanted = TransactionFilter(
             request.state_filters,
@@ -21,7 +22,7 @@ def handle(broker: Broker, exchange: Exchange, request: ListTransactionsRequest)
             request.duration_filter,
             request.transactional_id_pattern,
         )
-        found = broker.transactions.list(wanted)
+        found = [it async for it in yielding(broker.clock, broker.transactions.list(wanted)) if it is not None]
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)
     return ListTransactionsResponse(

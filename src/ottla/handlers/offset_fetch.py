@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator_core.effects import response_error
 from ottla.errors import ErrorCode, KafkaError
+from ottla.handlers.yielding import yielding
 from ottla.model import NO_LEADER_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, TopicId
 from ottla.wire.api.offset_fetch import (
     OffsetFetchRequest,
@@ -27,28 +28,38 @@ if TYPE_CHECKING:
     from ottla.coordinator.groups import GroupOffsets
     from ottla.groups.records import OffsetCommitted
     from ottla.handlers.context import Broker
-    from ottla.handlers.exchange import Exchange, Reply
+    from ottla.handlers.exchange import Exchange
 
 _MAX_REPEATED = 10_000
+MAX_OFFSETS = 100_000
+"""The most offsets in a reply, unless the first group has more: 2 MB on the wire without metadata, 20 MB in memory."""
 
 
-def handle(broker: Broker, exchange: Exchange, request: OffsetFetchRequest) -> Reply:
+async def handle(broker: Broker, exchange: Exchange, request: OffsetFetchRequest) -> OffsetFetchResponse:
     wanted = request.groups
     if exchange.api_version < 8:
         wanted = [OffsetFetchRequestGroup(group_id=request.group_id, topics=_topics(request))]
     waits: list[tuple[OffsetFetchResponseGroup, asyncio.Future[None]]] = []
     repeats = _Repeats()
-    found = []
-    for group in wanted:
+    found: list[OffsetFetchResponseGroup] = []
+    offsets = 0
+    async for group in yielding(broker.clock, wanted):
         answer = OffsetFetchResponseGroup(group_id=group.group_id)
         found.append(answer)
         repeats.count_named(group)
-        if not repeats.exhausted:
+        if not repeats.exhausted and offsets <= MAX_OFFSETS:
             _fetch(broker, exchange, group, request.require_stable, answer, waits)
             repeats.count_everything(group, answer)
+            offsets += sum(len(topic.partitions) for topic in answer.topics)
+        if len(found) > 1 and offsets > MAX_OFFSETS:
+            answer.error_code, answer.topics = ErrorCode.INVALID_REQUEST, []
         if repeats.exhausted:
             answer.error_code, answer.topics = ErrorCode.INVALID_REQUEST, []
-    return _reply_when_committed(exchange, request, found, waits) if waits else _reply(exchange, request, found)
+    if waits:
+        await _wait_until_committed(waits)
+    if exchange.api_version >= 8:
+        return OffsetFetchResponse(groups=found)
+    return _for_one_group(found[0], request, exchange.api_version)
 
 
 class _Repeats:
@@ -85,27 +96,13 @@ def _topics(request: OffsetFetchRequest) -> list[OffsetFetchRequestTopics] | Non
     ]
 
 
-def _reply(
-    exchange: Exchange, request: OffsetFetchRequest, found: list[OffsetFetchResponseGroup]
-) -> OffsetFetchResponse:
-    if exchange.api_version >= 8:
-        return OffsetFetchResponse(groups=found)
-    return _for_one_group(found[0], request, exchange.api_version)
-
-
-async def _reply_when_committed(
-    exchange: Exchange,
-    request: OffsetFetchRequest,
-    found: list[OffsetFetchResponseGroup],
-    waits: list[tuple[OffsetFetchResponseGroup, asyncio.Future[None]]],
-) -> OffsetFetchResponse:
+async def _wait_until_committed(waits: list[tuple[OffsetFetchResponseGroup, asyncio.Future[None]]]) -> None:
     await asyncio.wait([wait for _, wait in waits])
     for group, wait in waits:
         error = wait.exception()
         if error is not None:
             code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
             group.error_code, group.topics = response_error(code), []
-    return _reply(exchange, request, found)
 
 
 def _fetch(

@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.errors import ErrorCode
+from ottla.handlers.yielding import yielding
 from ottla.model import TopicPartition
 from ottla.records.control import EndTransactionMarker
 from ottla.wire.api.write_txn_markers import (
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, exchange: Exchange, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    return WriteTxnMarkersResponse(markers=[await _write(broker, marker) for marker in request.markers])
+    return WriteTxnMarkersResponse(
+        markers=[await _write(broker, marker) async for marker in yielding(broker.clock, request.markers)]
+    )
 
 
 async def _write(broker: Broker, wanted: WritableTxnMarker) -> WritableTxnMarkerResult:

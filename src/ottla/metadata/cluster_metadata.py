@@ -270,6 +270,7 @@ class ClusterMetadata:
         refused: dict[TopicPartition, KafkaError] = {}
         for start in range(0, len(partitions), MAX_STATES_IN_COMMIT):
             refused |= await self._elect_some(partitions[start : start + MAX_STATES_IN_COMMIT], election)
+            await asyncio.sleep(0)  # A decision that changes nothing does not wait for the store.
         return refused
 
     async def _elect_some(
@@ -285,6 +286,7 @@ class ClusterMetadata:
         for start in range(0, len(partitions), MAX_STATES_IN_COMMIT):
             some = {partition: targets[partition] for partition in partitions[start : start + MAX_STATES_IN_COMMIT]}
             refused |= await self._alter_some_reassignments(name, some, allow_factor_change)
+            await asyncio.sleep(0)  # A decision that changes nothing does not wait for the store.
         return refused
 
     async def _alter_some_reassignments(self, name: str, targets: Targets, allow_factor_change: bool) -> Refusals:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from itertools import zip_longest
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cluster.znodes import topic_path
 from ottla.config.definition import ConfigError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ottla.cluster.image import ClusterImage, PartitionState, TopicState
     from ottla.config.broker import BrokerConfig
     from ottla.env.background import Background
-    from ottla.env.clock import Clock
+    from ottla.env.clock import Clock, Timer
     from ottla.log.directory import LogDirectory
     from ottla.log.log import Log
 
@@ -31,6 +32,35 @@ _CREATE_SECONDS = 0.02
 
 _NEW_LOGS_AT_ONCE = 100
 """Number of new logs after which the other parts of the broker apply the image again."""
+
+
+class _Wanted(NamedTuple):
+    """A topic and its settings. Compared by identity: an image shares unchanged objects with the image before it."""
+
+    topic: TopicState
+    overrides: Mapping[str, str]
+    config: BrokerConfig
+
+
+class _Applied(NamedTuple):
+    """The last image of a topic, and how many of its partitions match it. The others have no log yet."""
+
+    wanted: _Wanted
+    hosted: int
+
+    def is_all_of(self, wanted: _Wanted) -> bool:
+        return (
+            self.wanted.topic is wanted.topic
+            and self._has_settings_of(wanted)
+            and self.hosted == len(wanted.topic.partitions)
+        )
+
+    def unchanged_by(self, wanted: _Wanted) -> tuple[PartitionState, ...]:
+        """The states that are applied already, from the first partition on. Empty if the settings changed."""
+        return self.wanted.topic.partitions[: self.hosted] if self._has_settings_of(wanted) else ()
+
+    def _has_settings_of(self, wanted: _Wanted) -> bool:
+        return self.wanted.overrides is wanted.overrides and self.wanted.config is wanted.config
 
 
 class Replicas:
@@ -58,14 +88,18 @@ class Replicas:
         self._topics: Mapping[str, TopicState] = {}
         self._damaged: Mapping[str, str] = {}
         """Nodes of the store that do not parse, by path."""
-        self._applied: dict[str, tuple[TopicState, Mapping[str, str]]] = {}
-        """The topics that match the image, with their applied settings."""
+        self._applied: dict[str, _Applied] = {}
+        """What was applied of each topic. Topics that cannot be served are missing."""
         self._failed_topics: set[str] = set()
         """Topics that cannot be served. Each is logged once."""
         self._config: BrokerConfig | None = None
         self._starting = True
         self._image: ClusterImage | None = None
-        self._create_until = 0.0
+        self._create_until: float | None = None
+        """Until when `apply` may create logs. None before the first one: each call creates one, so that all calls
+        together finish however slow the machine is."""
+        self._creating: Timer | None = None
+        """The next call of `_create_more`. There is only one at a time: each takes a part of the event loop's time."""
         self._created = 0
         """Number of new logs since the other parts of the broker last applied the image."""
         self._closed = False
@@ -102,7 +136,7 @@ class Replicas:
     @property
     def all_hosted(self) -> bool:
         """Whether every partition that the image assigns to this broker is hosted."""
-        return len(self._applied) == len(self._topics)
+        return not self._unfinished and len(self._applied) == len(self._topics)
 
     def unserved(self) -> set[TopicPartition]:
         """The partitions that this broker should lead or follow but cannot, because its disk is full or has failed."""
@@ -137,8 +171,8 @@ class Replicas:
         """Make the partitions match the image. Level-triggered: applying an image twice changes nothing."""
         before, self._topics, self._damaged = self._topics, image.topics, image.damaged
         self._image, self._unfinished = image, False
-        self._create_until = self._clock.monotonic() + _CREATE_SECONDS
-        settings_changed, self._config = config is not self._config, config
+        self._create_until = None
+        self._config = config
         for name, topic in before.items():
             now = image.topics.get(name)
             if now is not topic and (now is None or now.topic_id != topic.topic_id):
@@ -147,16 +181,15 @@ class Replicas:
                 self._applied.pop(name, None)
                 self._drop(topic)
         for name, topic in image.topics.items():
-            wanted = (topic, image.topic_config(name))
-            if settings_changed or not _same(self._applied.get(name), wanted):
-                self._apply_topic(*wanted, config)
+            self._apply_topic(_Wanted(topic, image.topic_config(name), config))
         self._starting = False
-        if self._unfinished:
-            self._clock.call_later(0.0, self._create_more)
+        if self._unfinished and self._creating is None:
+            self._creating = self._clock.call_later(0.0, self._create_more)
 
     def _create_more(self) -> None:
         """Create more logs of the last image. After `_NEW_LOGS_AT_ONCE` logs, and at the end, let all parts of the
         broker apply the image again."""
+        self._creating = None
         if self._closed:
             return
         assert self._image is not None
@@ -167,10 +200,14 @@ class Replicas:
             self._created = 0
             self._on_unfinished()
 
-    def _apply_topic(self, topic: TopicState, overrides: Mapping[str, str], config: BrokerConfig) -> None:
+    def _apply_topic(self, wanted: _Wanted) -> None:
         """A topic that cannot be served is retried later and does not affect other topics."""
+        topic = wanted.topic
+        applied = self._applied.get(topic.name)
+        if applied is not None and applied.is_all_of(wanted):
+            return
         try:
-            finished = self._host_partitions(topic, checked_topic_config(config, overrides))
+            count = self._host_partitions(wanted, applied)
         except (OSError, LogDirectoryError, ConfigError) as error:
             level = logging.DEBUG if topic.name in self._failed_topics else logging.ERROR
             logger.log(level, "%s cannot be served, will retry: %s", topic.name, error)
@@ -178,27 +215,38 @@ class Replicas:
             self._applied.pop(topic.name, None)
         else:
             self._failed_topics.discard(topic.name)
-            if finished:
-                self._applied[topic.name] = (topic, overrides)
+            self._applied[topic.name] = _Applied(wanted, count)
 
-    def _host_partitions(self, topic: TopicState, config: TopicConfig) -> bool:
-        """Create and configure the partitions of a topic. Returns whether all are hosted. To create thousands of logs
-        takes seconds and blocks the event loop, so the next call of `apply` creates the rest."""
-        for state in topic.partitions:
+    def _host_partitions(self, wanted: _Wanted, applied: _Applied | None) -> int:
+        """Create and configure the partitions of a topic. Returns how many are done. To create thousands of logs takes
+        seconds and blocks the event loop, so the next call of `apply` creates the rest."""
+        topic = wanted.topic
+        config = checked_topic_config(wanted.config, wanted.overrides)
+        known = () if applied is None else applied.unchanged_by(wanted)
+        for state, before in zip_longest(topic.partitions, known[: len(topic.partitions)]):
+            if state is before:
+                continue
             key = topic.name, state.partition
             if self._broker_id not in state.replicas:
                 self._delete_replica(key)
                 continue
             partition = self._partitions.get(key)
             if partition is None:
-                if self._created >= _NEW_LOGS_AT_ONCE or self._clock.monotonic() > self._create_until:
+                if not self._may_create():
                     self._unfinished = True
-                    return False
+                    return state.partition
                 partition = self._partitions[key] = self._host(topic, state, config)
             else:
                 partition.configure(config)
             self._apply_role(partition, state)
-        return True
+        return len(topic.partitions)
+
+    def _may_create(self) -> bool:
+        """Whether this call of `apply` may create one more log."""
+        now = self._clock.monotonic()
+        if self._create_until is None:
+            self._create_until = now + _CREATE_SECONDS
+        return self._created < _NEW_LOGS_AT_ONCE and now <= self._create_until
 
     def _host(self, topic: TopicState, state: PartitionState, config: TopicConfig) -> Partition:
         key = TopicPartition(topic.name, state.partition)
@@ -291,8 +339,3 @@ class Replicas:
         self._closed = True
         for partition in self:
             partition.close()
-
-
-def _same(applied: tuple[TopicState, Mapping[str, str]] | None, wanted: tuple[TopicState, Mapping[str, str]]) -> bool:
-    """Compares by identity: an image shares unchanged objects with the image before it."""
-    return applied is not None and applied[0] is wanted[0] and applied[1] is wanted[1]

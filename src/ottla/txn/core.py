@@ -12,12 +12,12 @@ The caller must follow this order:
 5. When another broker leads the partition: call `unload` and drop the object.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ottla.coordinator_core.command_gate import CommandGate
 from ottla.coordinator_core.effects import MAX_PORTION, Now, SetTimer, Token
 from ottla.errors import ErrorCode, KafkaError
-from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Producer, TopicPartition
+from ottla.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, LeaderEpoch, Producer, TopicPartition
 from ottla.txn import listing, markers, rules
 from ottla.txn.commands import PROTOCOL_2, AddPartitions, EndTxn, InitProducerId
 from ottla.txn.effects import Marker, Outcome, TimerKey, TimerKind, WriteMarkers
@@ -33,10 +33,13 @@ from ottla.txn.results import (
 from ottla.txn.state import ONGOING, PREPARE_COMMIT
 from ottla.txn.transaction import Transaction, created
 
+_IDS_IN_PORTION = 10_000
+"""To look at this many transactional ids takes some milliseconds."""
+
 
 class TxnCore:
     def __init__(
-        self, parameters: TxnParameters, coordinator_epoch: int, next_producer_id: Callable[[], int | None]
+        self, parameters: TxnParameters, coordinator_epoch: LeaderEpoch, next_producer_id: Callable[[], int | None]
     ) -> None:
         """The coordinator epoch is the leader epoch of its partition. Leaders reject markers of an older epoch.
 
@@ -311,16 +314,24 @@ class TxnCore:
         timeout_ms = stored.transaction_timeout_ms
         out.messages.append(f"{stored.transactional_id!r}: aborting its transaction after a timeout of {timeout_ms} ms")
 
-    def expire(self, now: Now, max_records: int = MAX_PORTION) -> Outcome:
+    def portions(self) -> Iterator[list[str]]:
+        """All transactional ids, some at a time. The caller may run commands while it iterates."""
+        ids = list(self.transactions)
+        return (ids[start : start + _IDS_IN_PORTION] for start in range(0, len(ids), _IDS_IN_PORTION))
+
+    def expire(self, now: Now, transactional_ids: Iterable[str], max_records: int = MAX_PORTION) -> Outcome:
         """Called periodically. Removes ids that were not used for transactional.id.expiration.ms.
 
         Each call returns at most `max_records` records. Call again until the outcome has no records.
         """
         out = self._begin()
         oldest_ms = now.wall_ms - self._parameters.transactional_id_expiration_ms
-        for transactional_id, transaction in self.transactions.items():
+        for transactional_id in transactional_ids:
             if len(out.records) >= max_records:
                 break
+            transaction = self.transactions.get(transactional_id)
+            if transaction is None:
+                continue
             if transaction.state.is_at_rest and transaction.stored.last_update_timestamp_ms <= oldest_ms:
                 out.records.append(TransactionRemoved(transactional_id))
         return self._gate.end(out)
@@ -330,8 +341,11 @@ class TxnCore:
     def describe(self, transactional_id: str) -> DescribedTransaction:
         return listing.describe(transactional_id, self.transactions.get(transactional_id))
 
-    def list_transactions(self, wanted: listing.TransactionFilter, now: Now) -> list[ListedTransaction]:
-        return [listing.listed(each) for each in self.transactions.values() if wanted.accepts(each, now.wall_ms)]
+    def list_transactions(self, wanted: listing.TransactionFilter, now: Now) -> Iterator[ListedTransaction | None]:
+        """One item for each transaction, None if the filter does not accept it. So the caller can yield to the event
+        loop between any two transactions, and may run commands while it iterates."""
+        for transaction in tuple(self.transactions.values()):
+            yield listing.listed(transaction) if wanted.accepts(transaction, now.wall_ms) else None
 
     def _begin(self) -> Outcome:
         self._gate.begin()

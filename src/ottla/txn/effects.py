@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ottla.coordinator_core import effects
 from ottla.coordinator_core.effects import SetTimer
-from ottla.model import TopicPartition
+from ottla.model import LeaderEpoch, TopicPartition
 from ottla.txn.records import Record
 from ottla.txn.results import Result
 
@@ -28,7 +28,7 @@ class Marker(NamedTuple):
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    coordinator_epoch: int
+    coordinator_epoch: LeaderEpoch
     committed: bool
     protocol: int
     """Sent by WriteTxnMarkers 2: the epoch of a protocol 2 marker is higher than that of its records (KIP-1228)."""
