@@ -17,7 +17,6 @@ from ottla.log.directory import LogDirectory
 from ottla.log.log import Log
 from ottla.model import TopicId, TopicPartition
 from ottla.replication.partition import Partition
-from tests.compiled import needs_interpreted
 from tests.replication.cluster import Host, SmallCluster
 from tests.replication.world import (
     batch,
@@ -207,7 +206,6 @@ def test_many_new_partitions_are_made_little_by_little(tmp_path: Path) -> None:
     assert host.replicas.leader_of("clicks", 249).append(batch()).base_offset == 0
 
 
-@needs_interpreted("ottla.replication.replica")
 def test_many_new_partitions_are_made_on_a_slow_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Partitions that exist take no time from those that are still missing, or the topic would never be complete."""
     host = Host(tmp_path)

@@ -13,7 +13,7 @@ from ottla.cli.command_error import CommandError
 from ottla.env.java import HOW_TO_GET_JAVA, OLDEST_JAVA, NoJava, find_java
 
 HOST = "127.0.0.1"
-START_TIMEOUT = 30.0
+START_TIMEOUT = 120.0
 STOP_TIMEOUT = 10.0
 POLL_INTERVAL = 0.02
 
