@@ -19,6 +19,7 @@ from ottla.env.clock import period_seconds
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.core import GroupCore
 from ottla.groups.effects import Outcome
+from ottla.groups.memory import MemberMemory
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import decode, encode
 from ottla.model import GROUP_OFFSETS_TOPIC, NO_SEQUENCE, ZERO_TOPIC_ID, TopicPartition
@@ -108,12 +109,15 @@ class GroupCoordinator:
     def _new_shard(
         self, partition: Partition, config: BrokerConfig, on_failed: Callable[[GroupShard], None]
     ) -> GroupShard:
-        core = GroupCore(_parameters(config), self._new_uuid)
+        core = GroupCore(_parameters(config), self._new_uuid, MemberMemory(self._member_bytes))
         codec = Codec(config.integer("offsets.topic.compression.codec"))
         own = PartitionJournal(partition, self._clock, encode, codec)
         journal: Journal[Outcome] = StoreJournal(self._store, own) if _offsets_in_store(config) else GroupJournal(own)
         replayer = Replayer(partition, self._clock, self._background, partial(_read_batch, core, partition))
         return Shard(partition, core, journal, self._clock, replayer, on_failed=on_failed)
+
+    def _member_bytes(self) -> int:
+        return sum(shard.core.memory.used for shard in self._shards)
 
     def _new_uuid(self) -> str:
         return str(uuid.UUID(bytes=self._random_bytes(16), version=4))

@@ -8,10 +8,12 @@ import struct
 from collections import Counter
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from sys import getsizeof
 
 from ottla.coordinator_core.effects import Now, Token
 from ottla.errors import ErrorCode
 from ottla.groups.commands import Protocol
+from ottla.groups.memory import MemberMemory
 from ottla.groups.offsets import Offsets
 from ottla.groups.records import GroupStored, OffsetCommitted, StoredMember
 from ottla.groups.results import JoinedMember
@@ -20,6 +22,11 @@ from ottla.model import NO_TIMESTAMP
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 """The only protocol type whose metadata the broker can parse: it has the subscribed topics."""
+
+_MEMBER_OVERHEAD = 1000
+"""About the bytes of a member without its names, protocols and assignment."""
+
+_PROTOCOL_OVERHEAD = 100
 
 
 @dataclass(slots=True)
@@ -41,6 +48,15 @@ class Member:
     """Every heartbeat moves it. The timer is not moved: when it fires, the core checks the deadline."""
     timer_at_ms: int | None = None
     """The time of the session timer. Never later than the deadline."""
+    counted_bytes: int = 0
+    """The bytes of this member that the group has added to the memory of members."""
+
+    @property
+    def size(self) -> int:
+        """About the bytes of memory that this member takes."""
+        names = (self.member_id, self.group_instance_id, self.client_id, self.client_host)
+        protocols = sum(_PROTOCOL_OVERHEAD + getsizeof(name) + getsizeof(data) for name, data in self.protocols)
+        return _MEMBER_OVERHEAD + sum(map(getsizeof, names)) + protocols + getsizeof(self.assignment)
 
     def touch(self, steady_ms: int) -> None:
         """Renew the session. The deadline never moves to an earlier time, so the timer need not be set again."""
@@ -86,6 +102,7 @@ class ClassicGroup:
     type = "classic"
 
     __slots__ = (
+        "_memory",
         "_supporters",
         "awaiting_join",
         "generation",
@@ -106,8 +123,9 @@ class ClassicGroup:
         "sync_deadline_ms",
     )
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, memory: MemberMemory) -> None:
         self.group_id = group_id
+        self._memory = memory
         self.state = EMPTY
         self.state_timestamp_ms: int = NO_TIMESTAMP
         self.generation = 0
@@ -138,16 +156,37 @@ class ClassicGroup:
         self._supporters.update(_names(member.protocols))
         if self.leader not in self.members:
             self.leader = member.member_id
-        self.pending_join.discard(member.member_id)
+        self._remove_pending(member.member_id)
+        self._count(member)
+
+    def add_pending(self, member_id: str) -> None:
+        """Add a member id that a client got but has not joined with yet."""
+        self.pending_join.add(member_id)
+        self._memory.used += pending_size(member_id)
+
+    def _remove_pending(self, member_id: str) -> None:
+        if member_id in self.pending_join:
+            self.pending_join.remove(member_id)
+            self._memory.used -= pending_size(member_id)
+
+    def _count(self, member: Member) -> None:
+        size = member.size
+        self._memory.used += size - member.counted_bytes
+        member.counted_bytes = size
+
+    def _uncount(self, member: Member) -> None:
+        self._memory.used -= member.counted_bytes
+        member.counted_bytes = 0
 
     def remove(self, member_id: str) -> Member | None:
         """Remove a member or a pending member. The caller answers its waiting requests."""
-        self.pending_join.discard(member_id)
+        self._remove_pending(member_id)
         self.pending_sync.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is None:
             return None
-        self._supporters.subtract(_names(member.protocols))
+        self._uncount(member)
+        self._remove_support(member)
         if member.join_token is not None:
             self.awaiting_join -= 1
         if member.group_instance_id is not None:
@@ -155,6 +194,11 @@ class ClassicGroup:
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         return member
+
+    def remove_all(self) -> None:
+        """Remove all members and pending members, because the group is deleted."""
+        for member_id in (*self.members, *self.pending_join):
+            self.remove(member_id)
 
     def replace(self, old: Member, new: Member) -> None:
         """Replace a static member that has restarted. If the old member led, the new one becomes the leader."""
@@ -165,9 +209,20 @@ class ClassicGroup:
             self.leader = new.member_id
 
     def update_protocols(self, member: Member, protocols: tuple[Protocol, ...]) -> None:
-        self._supporters.subtract(_names(member.protocols))
+        self._remove_support(member)
         self._supporters.update(_names(protocols))
         member.protocols = protocols
+        self._count(member)
+
+    def _remove_support(self, member: Member) -> None:
+        for name in _names(member.protocols):
+            self._supporters[name] -= 1
+            if self._supporters[name] == 0:
+                del self._supporters[name]  # Otherwise a member that joins with new names again and again adds names.
+
+    def clear_assignment(self, member: Member) -> None:
+        member.assignment = b""
+        self._count(member)
 
     def park_join(self, member: Member, token: Token) -> Token | None:
         """Let a JoinGroup wait for the rebalance. Returns the token of an earlier JoinGroup that it replaces."""
@@ -302,6 +357,8 @@ class ClassicGroup:
         self.protocol = record.protocol
         self.initial_delay = None
         known, self.members, self.static_members = self.members, {}, {}
+        for member in known.values():
+            self._uncount(member)
         self._supporters.clear()
         for stored in record.members:
             self.add(_restored_member(known.get(stored.member_id), stored, record.protocol))
@@ -318,6 +375,11 @@ class ClassicGroup:
         if self.state is STABLE and self.subscribed_topics is not None and not self.is_subscribed_to(committed.topic):
             return committed.commit_timestamp_ms
         return None
+
+
+def pending_size(member_id: str) -> int:
+    """About the bytes of memory that a pending member id takes."""
+    return _MEMBER_OVERHEAD + getsizeof(member_id)
 
 
 def _names(protocols: tuple[Protocol, ...]) -> set[str]:
