@@ -71,6 +71,7 @@ class Replicas:
         clock: Clock,
         syncs: Background,
         inspections: Background | None = None,
+        lookups: Background | None = None,
         *,
         on_unfinished: Callable[[], None] = lambda: None,
         on_caught_up: Callable[[Partition], None] = lambda _: None,
@@ -82,6 +83,7 @@ class Replicas:
         self._clock = clock
         self._syncs = syncs
         self._inspections = inspections or syncs
+        self._lookups = lookups or syncs
         self._partitions: dict[tuple[str, int], Partition] = {}
         """All partitions hosted here, led or followed."""
         self._led: dict[tuple[str, int], Partition] = {}
@@ -259,6 +261,7 @@ class Replicas:
             self._syncs,
             self._high_watermarks.get(key, 0),
             inspections=self._inspections,
+            lookups=self._lookups,
             on_caught_up=self._on_caught_up,
         )
 
