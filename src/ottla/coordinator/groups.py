@@ -170,8 +170,11 @@ class GroupCoordinator:
     async def join(self, join: Join) -> JoinResult:
         return await self._shards.run(join.group_id, lambda core, token, now: core.join(token, join, now))
 
-    async def sync(self, sync: Sync) -> SyncResult:
-        return await self._shards.run(sync.group_id, lambda core, token, now: core.sync(token, sync, now))
+    def sync(self, sync: Sync) -> asyncio.Future[SyncResult]:
+        """Raises KafkaError, and the future may also fail with KafkaError. The command is not kept while the future
+        waits for the leader: members that do not lead can send megabytes of assignments that nobody needs."""
+        shard = self._shards.find(sync.group_id)
+        return shard.submit(lambda core, token, now: core.sync(token, sync, now))
 
     async def leave(self, group_id: str, members: Sequence[LeavingMember]) -> LeaveResult:
         return await self._shards.run(group_id, lambda core, token, now: core.leave(token, group_id, members, now))
