@@ -144,7 +144,8 @@ class Interleavings(OffsetInterleavings):
     def the_memory_of_members_is_counted(self) -> None:
         members = [member.size for group in self.shard.core.groups.values() for member in group.members.values()]
         pending = [pending_size(each) for group in self.shard.core.groups.values() for each in group.pending_join]
-        assert self.shard.core.memory.used == sum(members) + sum(pending)
+        topics = [group.subscription_bytes for group in self.shard.core.groups.values()]
+        assert self.shard.core.memory.used == sum(members) + sum(pending) + sum(topics)
 
     @invariant()
     def requests_wait_only_where_the_state_says_so(self) -> None:

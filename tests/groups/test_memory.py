@@ -1,11 +1,14 @@
 """The memory of members is bounded: a request beyond the limit is refused and changes nothing."""
 
+import pytest
+
 from ottla.errors import ErrorCode
+from ottla.groups import group as group_module
 from ottla.groups.commands import LeavingMember, Protocol
 from ottla.groups.memory import MemberMemory
 from ottla.groups.results import JoinResult, SyncResult
 from ottla.groups.state import COMPLETING_REBALANCE, STABLE
-from tests.groups.shard import Shard
+from tests.groups.shard import Shard, protocols
 
 LIMIT = 100_000
 
@@ -96,6 +99,25 @@ def test_names_of_protocols_are_forgotten_with_their_member() -> None:
     for number in range(10):
         shard.join("a", member_id=member, offered=(Protocol("range", b""), Protocol(f"p{number}", b"")))
     assert set(shard.core.groups["g"]._supporters) == {"range", "p9"}
+
+
+def test_subscribed_topics_count_and_too_many_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_module, "_MAX_SUBSCRIPTIONS", 100)
+    for count, parsed in ((100, 100), (101, None)):
+        shard = Shard()
+        offered = protocols("range", topics=tuple(f"t{number}" for number in range(count)))
+        token = shard.join("a", offered=offered, version=3)
+        before = shard.core.memory.used
+        shard.fire_next()
+        joined = shard.replies[token]
+        assert isinstance(joined, JoinResult)
+        group = shard.core.groups["g"]
+        assert (None if group.subscribed_topics is None else len(group.subscribed_topics)) == parsed
+        assert shard.core.memory.used - before == group.subscription_bytes == 150 * (parsed or 0)
+        assert group.is_subscribed_to("t0")
+        shard.sync(joined.member_id, 1, {joined.member_id: b""})
+        shard.leave(LeavingMember(joined.member_id))
+        assert shard.core.memory.used == 0
 
 
 def test_the_limit_is_for_all_cores_together() -> None:

@@ -28,6 +28,12 @@ _MEMBER_OVERHEAD = 1000
 
 _PROTOCOL_OVERHEAD = 100
 
+_TOPIC_BYTES = 150
+"""About the bytes of a topic in the set of subscribed topics. In the metadata a topic may have three bytes."""
+
+_MAX_SUBSCRIPTIONS = 100_000
+"""The most topics of all members together that the broker parses. More would hold the event loop."""
+
 
 @dataclass(slots=True)
 class Member:
@@ -141,7 +147,7 @@ class ClassicGroup:
         self.pending_sync: set[str] = set()
         """Members of this generation that have not sent SyncGroup yet."""
         self.subscribed_topics: frozenset[str] | None = None
-        """None if the broker cannot parse the subscriptions."""
+        """None if the broker cannot parse the subscriptions, or if they have too many topics."""
         self.offsets = Offsets()
         self.awaiting_join = 0
         self.initial_delay: InitialDelay | None = None
@@ -199,6 +205,7 @@ class ClassicGroup:
         """Remove all members and pending members, because the group is deleted."""
         for member_id in (*self.members, *self.pending_join):
             self.remove(member_id)
+        self._update_subscriptions()
 
     def replace(self, old: Member, new: Member) -> None:
         """Replace a static member that has restarted. If the old member led, the new one becomes the leader."""
@@ -289,15 +296,28 @@ class ClassicGroup:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
 
+    def _update_subscriptions(self) -> None:
+        self._memory.used -= self.subscription_bytes
+        self.subscribed_topics = self._read_subscriptions()
+        self._memory.used += self.subscription_bytes
+
+    @property
+    def subscription_bytes(self) -> int:
+        return _TOPIC_BYTES * len(self.subscribed_topics or ())
+
     def _read_subscriptions(self) -> frozenset[str] | None:
         if not self.uses_consumer_protocol:
             return None
+        topics: set[str] = set()
+        room = _MAX_SUBSCRIPTIONS
         try:
-            return frozenset(
-                topic for member in self.members.values() for topic in subscribed_topics(member.metadata(self.protocol))
-            )
+            for member in self.members.values():
+                subscribed = subscribed_topics(member.metadata(self.protocol), room)
+                room -= len(subscribed)
+                topics.update(subscribed)
         except ValueError:
             return None
+        return frozenset(topics)
 
     def transition(self, target: GroupState, now: Now) -> None:
         TRANSITIONS.check(self.state, target)
@@ -308,7 +328,7 @@ class ClassicGroup:
         """Begin the next generation: select its protocol, and wait for the leader's assignment."""
         self.generation += 1
         self.protocol = self.select_protocol()
-        self.subscribed_topics = self._read_subscriptions()
+        self._update_subscriptions()
         self.pending_sync = set(self.members)
         self.initial_delay = None
         self.transition(COMPLETING_REBALANCE, now)
@@ -363,7 +383,7 @@ class ClassicGroup:
         for stored in record.members:
             self.add(_restored_member(known.get(stored.member_id), stored, record.protocol))
         self.leader = record.leader if record.leader in self.members else next(iter(self.members), None)
-        self.subscribed_topics = self._read_subscriptions()
+        self._update_subscriptions()
 
     def retention_start_ms(self, committed: OffsetCommitted) -> int | None:
         """The start of the retention of an offset, or None while the group uses the offset (KIP-211)."""
@@ -405,10 +425,13 @@ def _restored_member(known: Member | None, stored: StoredMember, protocol: str |
     )
 
 
-def subscribed_topics(metadata: bytes) -> list[str]:
-    """The topics in a consumer's subscription. All versions begin with the version, then the topics."""
+def subscribed_topics(metadata: bytes, most: int = _MAX_SUBSCRIPTIONS) -> list[str]:
+    """The topics in a consumer's subscription. All versions begin with the version, then the topics. Raises ValueError
+    if there are more than `most`."""
     try:
         _, count = struct.unpack_from(">hi", metadata)
+        if count > most:
+            raise ValueError(f"{count} topics are too many")
         position, topics = 6, []
         for _ in range(count):
             (length,) = struct.unpack_from(">h", metadata, position)
