@@ -85,6 +85,7 @@ class Machine:
             syncs=workers,
             chores=workers,
             inspections=workers,
+            lookups=workers,
             store_work=workers,
             loads=workers,
             closing=workers,

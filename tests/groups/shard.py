@@ -11,6 +11,7 @@ from ottla.groups import records
 from ottla.groups.commands import Commit, Join, LeavingMember, PartitionCommit, Protocol, Sync, TxnCommit
 from ottla.groups.core import GroupCore
 from ottla.groups.effects import Outcome, TimerKey
+from ottla.groups.memory import MAX_MEMBER_BYTES, MemberMemory
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import Record
 from ottla.groups.results import JoinResult, Result
@@ -47,8 +48,9 @@ class End(NamedTuple):
 class Shard:
     """Appends by encoding, so that every record that is replayed has been through the format and back."""
 
-    def __init__(self, parameters: GroupParameters | None = None) -> None:
+    def __init__(self, parameters: GroupParameters | None = None, member_bytes: int = MAX_MEMBER_BYTES) -> None:
         self.parameters = parameters or GroupParameters()
+        self.member_bytes = member_bytes
         self.log: list[Logged | End] = []
         self.steady_ms = 0
         self.timers: dict[TimerKey, int] = {}
@@ -61,7 +63,7 @@ class Shard:
         self.core = self._new_core()
 
     def _new_core(self) -> GroupCore:
-        return GroupCore(self.parameters, lambda: str(next(self._uuids)))
+        return GroupCore(self.parameters, lambda: str(next(self._uuids)), MemberMemory(limit=self.member_bytes))
 
     @property
     def now(self) -> Now:

@@ -7,6 +7,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from ottla.errors import ErrorCode
 from ottla.groups.commands import LeavingMember, Protocol
 from ottla.groups.effects import TimerKey, TimerKind
+from ottla.groups.group import pending_size
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.results import JoinResult
 from ottla.groups.state import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE
@@ -138,6 +139,13 @@ class Interleavings(OffsetInterleavings):
         assert not group.pending_join & group.members.keys()
         assert group.pending_sync <= group.members.keys()
         assert not members or group.select_protocol() in {"range", "sticky"}
+
+    @invariant()
+    def the_memory_of_members_is_counted(self) -> None:
+        members = [member.size for group in self.shard.core.groups.values() for member in group.members.values()]
+        pending = [pending_size(each) for group in self.shard.core.groups.values() for each in group.pending_join]
+        topics = [group.subscription_bytes for group in self.shard.core.groups.values()]
+        assert self.shard.core.memory.used == sum(members) + sum(pending) + sum(topics)
 
     @invariant()
     def requests_wait_only_where_the_state_says_so(self) -> None:

@@ -11,6 +11,7 @@ from ottla.errors import ErrorCode
 from ottla.groups.commands import PartitionCommit
 from ottla.groups.core import GroupCore
 from ottla.groups.group import ClassicGroup
+from ottla.groups.memory import MemberMemory
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import GroupRemoved, GroupStored, OffsetRemoved
 from ottla.groups.results import CommitResult
@@ -181,7 +182,7 @@ class OffsetInterleavings(RuleBasedStateMachine):
         # A failed append of an empty generation leaves memory one generation ahead of the log, and a compacted log
         # knows nothing of a group that has nothing.
         if durable is not None and not ahead:
-            assert describe(self.group or ClassicGroup(GROUP)) == durable
+            assert describe(self.group or ClassicGroup(GROUP, MemberMemory())) == durable
 
     @rule()
     def compact(self) -> None:

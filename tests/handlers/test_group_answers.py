@@ -1,5 +1,7 @@
 """Answers about groups as Apache Kafka 4.3.1 gives them: errors, their order, and items that are named twice."""
 
+import asyncio
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,7 +28,7 @@ from ottla.wire.api.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from ottla.wire.api.sync_group import SyncGroupRequest
+from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ottla.wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -34,7 +36,7 @@ from ottla.wire.api.txn_offset_commit import (
 )
 from tests.coordinator.transactional import TransactionalProducer
 from tests.coordinator.world import Broker, Machine
-from tests.replication.world import on_loop
+from tests.replication.world import on_loop, settle
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 MISSING = TopicId(b"?" * 16)
@@ -127,6 +129,32 @@ def deletion(*topics: tuple[str, list[int]], group: str = "readers") -> OffsetDe
             for name, indexes in topics
         ],
     )
+
+
+@on_loop
+async def test_assignments_of_a_member_that_waits_for_the_leader_are_not_kept(tmp_path: Path) -> None:
+    broker = await Machine(tmp_path).start()
+    joining = [broker.join(), broker.join()]
+    await settle()
+    await broker.pass_time(0)
+    joined = [await each for each in joining]
+    [follower] = [each for each in joined if each.member_id != each.leader]
+    useless = bytes(1000)
+    before = sys.getrefcount(useless)
+    request = SyncGroupRequest(
+        group_id="readers",
+        generation_id=follower.generation_id,
+        member_id=follower.member_id,
+        assignments=[SyncGroupRequestAssignment(member_id=follower.member_id, assignment=useless)],
+    )
+    reply: asyncio.Task[Any] = asyncio.ensure_future(cast("Any", sync_group).handle(broker, At(4), request))
+    del request
+    await settle()
+    assert not reply.done()
+    assert sys.getrefcount(useless) == before
+    [leader] = [each for each in joined if each.member_id == each.leader]
+    assert (await broker.sync(leader)).error is ErrorCode.NONE
+    assert (await reply).error_code == ErrorCode.NONE
 
 
 @on_loop

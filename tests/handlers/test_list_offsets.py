@@ -82,7 +82,7 @@ async def test_others_are_served_while_a_batch_is_searched(
     tmp_path: Path, timestamp: int, offset: int, found: int
 ) -> None:
     threads = ManualThreads(held=True)
-    async with running(tmp_path, inspections=threads) as world:
+    async with running(tmp_path, lookups=threads) as world:
         await world.broker.metadata.create_topic("clicks", partitions=1)
         append(world, TIME, TIME + 5, TIME + 9)
         client = world.connect()
@@ -98,9 +98,25 @@ async def test_others_are_served_while_a_batch_is_searched(
 
 
 @asynchronous
+async def test_appends_that_must_be_opened_do_not_wait_for_lookups(tmp_path: Path) -> None:
+    threads = ManualThreads(held=True)
+    async with running(tmp_path, lookups=threads) as world:
+        await world.broker.metadata.create_topic("clicks", partitions=1)
+        append(world, TIME)
+        client = world.connect()
+        client.request(asking(("clicks", 0, TIME)), VERSION)
+        await settle()
+        assert threads.waiting == 1
+        batch = build_batch([NewRecord(b"k", b"v", (), TIME)], codec=Codec.ZSTD)
+        assert await world.broker.replicas.leader_of("clicks", 0).inspect(batch)
+        assert threads.waiting == 1, "the lookup still holds its thread"
+        await threads.finish_all()
+
+
+@asynchronous
 async def test_a_timestamp_after_every_record_needs_no_search(tmp_path: Path) -> None:
     threads = ManualThreads(held=True)
-    async with running(tmp_path, inspections=threads) as world:
+    async with running(tmp_path, lookups=threads) as world:
         await world.broker.metadata.create_topic("clicks", partitions=1)
         append(world, TIME)
         [answer] = (await ask(world, ("clicks", 0, TIME + 1)))["clicks"]
@@ -111,7 +127,7 @@ async def test_a_timestamp_after_every_record_needs_no_search(tmp_path: Path) ->
 async def test_headers_that_name_a_timestamp_which_no_record_has(tmp_path: Path) -> None:
     """Every such batch has to be opened, one at a time, so that the searches of others come in between."""
     threads = ManualThreads(held=True)
-    async with running(tmp_path, inspections=threads) as world:
+    async with running(tmp_path, lookups=threads) as world:
         await world.broker.metadata.create_topic("clicks", partitions=1)
         for _ in range(5):
             append(world, TIME, claim=TIME + 100)
@@ -130,7 +146,7 @@ async def test_headers_that_name_a_timestamp_which_no_record_has(tmp_path: Path)
 @asynchronous
 async def test_the_leader_changes_while_a_batch_is_searched(tmp_path: Path) -> None:
     threads = ManualThreads(held=True)
-    async with running(tmp_path, inspections=threads) as world:
+    async with running(tmp_path, lookups=threads) as world:
         await world.broker.metadata.create_topic("clicks", partitions=1)
         append(world, TIME)
         client = world.connect()
@@ -148,7 +164,7 @@ async def test_the_leader_changes_while_a_batch_is_searched(tmp_path: Path) -> N
 async def test_the_log_goes_on_while_a_batch_is_searched(tmp_path: Path) -> None:
     """The segment that is searched is sealed, and then deleted."""
     threads = ManualThreads(held=True)
-    async with running(tmp_path, inspections=threads) as world:
+    async with running(tmp_path, lookups=threads) as world:
         await world.broker.metadata.create_topic("clicks", partitions=1)
         append(world, TIME, claim=TIME + 100)
         append(world, TIME + 50)

@@ -1,10 +1,13 @@
 """Metadata: what exists, what is created on the way, and what is refused."""
 
+import asyncio
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from ottla.errors import ErrorCode
+from ottla.handlers import metadata, yielding
 from ottla.model import TopicId
 from ottla.wire.api.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.server.worlds import Running, asynchronous, running
@@ -28,6 +31,26 @@ async def test_a_topic_is_created_by_asking_for_it(tmp_path: Path) -> None:
         (topic,) = (await ask(world, "clicks")).topics
         assert topic.error_code == ErrorCode.NONE
         assert [partition.leader_id for partition in topic.partitions] == [world.broker.id] * 3
+
+
+@asynchronous
+async def test_a_long_reply_is_built_in_turns_from_one_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(tmp_path) as world:
+        for name in ("clicks", "views"):
+            await world.broker.metadata.create_topic(name, partitions=20)
+        request = MetadataRequest(topics=None)
+        expected = await world.call(request, 9, MetadataResponse)
+        monkeypatch.setattr(metadata, "_PARTITIONS_AT_ONCE", 39)
+        monkeypatch.setattr(yielding, "_SLICE_SECONDS", -1.0)
+        client = world.connect()
+        client.request(request, 9)
+        await asyncio.sleep(0)
+        assert client.frames() == []
+        world.broker.metadata.image = dataclasses.replace(world.broker.metadata.image, brokers={}, topics={})
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert client.reply(0, MetadataResponse, 9) == expected
+        assert [len(topic.partitions) for topic in expected.topics] == [20, 20]
 
 
 @asynchronous

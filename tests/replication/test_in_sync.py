@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from ottla.config.broker import BrokerConfig
 from ottla.errors import ErrorCode, KafkaError
 from ottla.model import LeaderEpoch
 from ottla.records.header import iter_headers
+from ottla.replication import in_sync as module
 from ottla.replication.followers import Followers
 from ottla.replication.in_sync import InSyncReplicas
 from ottla.replication.partition import Partition
@@ -79,6 +82,50 @@ async def test_a_question_of_an_earlier_epoch_is_not_asked(tmp_path: Path) -> No
     asking.in_sync.review(world.partition)
     await settle()
     assert asking.asked == [frozenset({2, 3})], "the next one is"
+
+
+def follower_that_caught_up(path: Path) -> PartitionWorld:
+    path.mkdir()
+    world = PartitionWorld(path)
+    leading(world, [2])
+    world.partition.read_as_follower(3, 0, 100, -1)
+    return world
+
+
+@on_loop
+async def test_many_changes_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_REQUESTS_AT_ONCE", 2)
+    monkeypatch.setattr(module, "_REVIEWS_AT_ONCE", 3)
+    worlds = [follower_that_caught_up(tmp_path / str(number)) for number in range(7)]
+    asking = Asking(worlds[0])
+    asking.in_sync.start([world.partition for world in worlds])
+    worlds[0].clock.advance(15.0)
+    deleted = worlds[-1].partition
+    for world in worlds:
+        asking.in_sync.review(world.partition)
+    deleted.close()
+    for asked in (2, 4, 6, 6):
+        await settle()
+        assert len(asking.asked) == asked
+        worlds[0].clock.advance(0.0)
+    assert all(world.partition.followers.proposed for world in worlds[:-1] if world.partition.followers)
+    asking.in_sync.stop()
+
+
+@on_loop
+async def test_reviews_without_changes_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_REVIEWS_AT_ONCE", 3)
+    worlds = [follower_that_caught_up(tmp_path / str(number)) for number in range(4)]
+    for world in worlds[:3]:
+        world.partition.follow(LeaderEpoch(2))
+    asking = Asking(worlds[0])
+    asking.in_sync._review_all([world.partition for world in worlds])
+    await settle()
+    assert asking.asked == []
+    worlds[0].clock.advance(0.0)
+    await settle()
+    assert asking.asked == [frozenset({2, 3})]
+    asking.in_sync.stop()
 
 
 @on_loop

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ottla.cluster.adoption import begin_new_epochs
-from ottla.cluster.image import image_from_tree
+from ottla.cluster.image import ClusterImage, image_from_tree
 from ottla.cluster.topics import create_partitions
 from ottla.cluster.znodes import topic_path
 from ottla.config.broker import BrokerConfig
@@ -230,6 +230,80 @@ def test_many_new_partitions_are_made_on_a_slow_machine(tmp_path: Path, monkeypa
     host.follow()
     assert (len(host.hosted()), host.replicas.all_hosted, configured) == (251, True, 250)
     assert {partition.config.retention_ms for partition in host.replicas} == {1}
+
+
+def delete_slowly(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    delete_log = LogDirectory.delete_log
+
+    def slowly(directory: LogDirectory, key: TopicPartition) -> None:
+        host.clock.now += 0.015
+        delete_log(directory, key)
+
+    monkeypatch.setattr(LogDirectory, "delete_log", slowly)
+
+
+def test_logs_of_a_deleted_topic_are_deleted_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host(tmp_path)
+    host.create_topic("clicks", 5)
+    partition = host.replicas.leader_of("clicks", 4)
+    delete_slowly(host, monkeypatch)
+    host.cluster.delete_topic("clicks")
+    host.follow()
+    assert (host.hosted(), host.on_disk()) == ({}, [["clicks-2", "clicks-3", "clicks-4"]])
+    assert partition.is_offline, "the topic is not served while its logs are deleted"
+    with expect(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+        host.replicas.leader_of("clicks", 4)
+    host.follow()
+    assert len(host.on_disk()[0]) == 3, "another image does not delete more at once"
+    host.clock.advance(0.0)
+    host.clock.advance(0.0)
+    assert host.on_disk() == [[]]
+    assert host.clock.pending == 0
+
+
+def test_a_new_topic_with_the_name_of_one_whose_logs_are_being_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Host(tmp_path)
+    host.create_topic("clicks", 5)
+    host.replicas.leader_of("clicks", 4).append(batch(b"old"))
+    delete_slowly(host, monkeypatch)
+    host.cluster.delete_topic("clicks")
+    host.follow()
+    host.create_topic("clicks", 5)
+    for _ in range(5):
+        host.clock.advance(0.0)
+    assert host.on_disk() == [[f"clicks-{index}" for index in range(5)]]
+    assert values(visible(host.replicas.leader_of("clicks", 4))) == []
+    assert host.replicas.leader_of("clicks", 4).append(batch(b"new")).base_offset == 0
+
+
+def test_a_topic_that_one_image_lacks_keeps_the_logs_that_were_not_deleted_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Host(tmp_path)
+    host.create_topic("clicks", 5)
+    host.replicas.leader_of("clicks", 4).append(batch(b"kept"))
+    delete_slowly(host, monkeypatch)
+    host.replicas.apply(ClusterImage(), host.config)
+    host.follow()
+    for _ in range(5):
+        host.clock.advance(0.0)
+    assert len(host.hosted()) == 5
+    assert values(visible(host.replicas.leader_of("clicks", 4))) == [b"kept"]
+
+
+def test_a_crash_while_logs_of_a_deleted_topic_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host(tmp_path)
+    host.create_topic("clicks", 5)
+    delete_slowly(host, monkeypatch)
+    host.cluster.delete_topic("clicks")
+    host.follow()
+    kill(host.directories[0])
+    again = Host(tmp_path, cluster=host.cluster)
+    again.follow()
+    again.replicas.delete_strays()
+    assert again.on_disk() == [[]]
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.1])

@@ -214,7 +214,10 @@ def attack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attack]:
         stack = AsyncExitStack()
         directory = tmp_path_factory.mktemp("fuzz")
         # Batches are opened at once, so that the reply is there when the event loop is idle.
-        world = runner.run(stack.enter_async_context(running(directory, SETTINGS, inspections=ManualThreads())))
+        threads = ManualThreads()
+        world = runner.run(
+            stack.enter_async_context(running(directory, SETTINGS, inspections=threads, lookups=threads))
+        )
         for name, overrides in TOPICS.items():
             runner.run(world.broker.metadata.create_topic(name, partitions=2, overrides=overrides))
         runner.run(world.broker.metadata.create_offsets_topic())

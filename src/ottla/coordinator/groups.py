@@ -19,6 +19,7 @@ from ottla.env.clock import period_seconds
 from ottla.errors import ErrorCode, KafkaError
 from ottla.groups.core import GroupCore
 from ottla.groups.effects import Outcome
+from ottla.groups.memory import MemberMemory
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.records import decode, encode
 from ottla.model import GROUP_OFFSETS_TOPIC, NO_SEQUENCE, ZERO_TOPIC_ID, TopicPartition
@@ -108,12 +109,15 @@ class GroupCoordinator:
     def _new_shard(
         self, partition: Partition, config: BrokerConfig, on_failed: Callable[[GroupShard], None]
     ) -> GroupShard:
-        core = GroupCore(_parameters(config), self._new_uuid)
+        core = GroupCore(_parameters(config), self._new_uuid, MemberMemory(self._member_bytes))
         codec = Codec(config.integer("offsets.topic.compression.codec"))
         own = PartitionJournal(partition, self._clock, encode, codec)
         journal: Journal[Outcome] = StoreJournal(self._store, own) if _offsets_in_store(config) else GroupJournal(own)
         replayer = Replayer(partition, self._clock, self._background, partial(_read_batch, core, partition))
         return Shard(partition, core, journal, self._clock, replayer, on_failed=on_failed)
+
+    def _member_bytes(self) -> int:
+        return sum(shard.core.memory.used for shard in self._shards)
 
     def _new_uuid(self) -> str:
         return str(uuid.UUID(bytes=self._random_bytes(16), version=4))
@@ -166,8 +170,11 @@ class GroupCoordinator:
     async def join(self, join: Join) -> JoinResult:
         return await self._shards.run(join.group_id, lambda core, token, now: core.join(token, join, now))
 
-    async def sync(self, sync: Sync) -> SyncResult:
-        return await self._shards.run(sync.group_id, lambda core, token, now: core.sync(token, sync, now))
+    def sync(self, sync: Sync) -> asyncio.Future[SyncResult]:
+        """Raises KafkaError, and the future may also fail with KafkaError. The command is not kept while the future
+        waits for the leader: members that do not lead can send megabytes of assignments that nobody needs."""
+        shard = self._shards.find(sync.group_id)
+        return shard.submit(lambda core, token, now: core.sync(token, sync, now))
 
     async def leave(self, group_id: str, members: Sequence[LeavingMember]) -> LeaveResult:
         return await self._shards.run(group_id, lambda core, token, now: core.leave(token, group_id, members, now))

@@ -145,7 +145,14 @@ class Shard(Generic[CoreT, OutcomeT]):
     async def run(
         self, command: Callable[[CoreT, asyncio.Future[ResultT], Now], OutcomeT], admission: Admission | None = None
     ) -> ResultT:
-        """Perform a command and wait for its result. The core replies to the token with it. Raises KafkaError."""
+        """Perform a command and wait for its result. Raises KafkaError."""
+        return await self.submit(command, admission)
+
+    def submit(
+        self, command: Callable[[CoreT, asyncio.Future[ResultT], Now], OutcomeT], admission: Admission | None = None
+    ) -> asyncio.Future[ResultT]:
+        """Perform a command. The core replies to the token, which is the returned future. Raises KafkaError, and the
+        future may also fail with KafkaError. The command is not kept while the future waits."""
         if self._unloaded:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         token: asyncio.Future[ResultT] = asyncio.get_running_loop().create_future()
@@ -155,11 +162,9 @@ class Shard(Generic[CoreT, OutcomeT]):
             self._crash(error)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
         self._waiting.add(token)
-        try:
-            self.perform(outcome, admission)
-            return await token
-        finally:
-            self._waiting.discard(token)
+        token.add_done_callback(self._waiting.discard)
+        self.perform(outcome, admission)
+        return token
 
     def execute(self, decide: Callable[[], OutcomeT]) -> None:
         """Perform a decision that no request waits for."""

@@ -23,6 +23,7 @@ from ottla.groups.commands import UNKNOWN_MEMBER, Commit, Join, LeavingMember, P
 from ottla.groups.effects import Outcome, TimerKey
 from ottla.groups.group import ClassicGroup
 from ottla.groups.membership import ClassicMembership
+from ottla.groups.memory import MemberMemory
 from ottla.groups.offsets import is_expired
 from ottla.groups.parameters import GroupParameters
 from ottla.groups.rebalance import Rebalance, dismiss
@@ -50,12 +51,16 @@ _TOMBSTONE_BYTES = 400
 
 
 class GroupCore:
-    def __init__(self, parameters: GroupParameters, new_uuid: Callable[[], str]) -> None:
+    def __init__(
+        self, parameters: GroupParameters, new_uuid: Callable[[], str], memory: MemberMemory | None = None
+    ) -> None:
         self._parameters = parameters
+        self.memory = memory or MemberMemory()
+        """Read-only for callers."""
         self.groups: dict[str, ClassicGroup] = {}
         """Read-only for callers."""
         self._rebalance = Rebalance(parameters)
-        self._membership = ClassicMembership(self.groups, self._rebalance, parameters, new_uuid)
+        self._membership = ClassicMembership(self.groups, self._rebalance, parameters, new_uuid, self.memory)
         self._transactions: dict[int, dict[tuple[str, TopicPartition], None]] = {}
         """By producer id, the groups and partitions with pending offsets of its open transaction. The groups and the
         offsets may have been deleted since."""
@@ -132,6 +137,7 @@ class GroupCore:
             for member in group.members.values():
                 dismiss(group, member, ErrorCode.NOT_COORDINATOR, member.member_id, out)
         self.groups.clear()
+        self.memory.used = 0
         self._transactions.clear()
         return out
 
@@ -368,12 +374,15 @@ class GroupCore:
         """The group. If it does not exist, an empty group is created, which may get offsets without members."""
         group = self.groups.get(group_id)
         if group is None:
-            group = self.groups[group_id] = ClassicGroup(group_id)
+            group = self.groups[group_id] = ClassicGroup(group_id, self.memory)
         return group
 
     def _remove_group(self, group_id: str) -> None:
         group = self.groups.pop(group_id, None)
-        if group is not None and (len(group.offsets) or group.offsets.has_pending):
+        if group is None:
+            return
+        group.remove_all()
+        if len(group.offsets) or group.offsets.has_pending:
             # The tombstones of the offsets may come later. Until then, a group without members keeps the offsets.
             self._group(group_id).offsets = group.offsets
 

@@ -8,10 +8,12 @@ import struct
 from collections import Counter
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from sys import getsizeof
 
 from ottla.coordinator_core.effects import Now, Token
 from ottla.errors import ErrorCode
 from ottla.groups.commands import Protocol
+from ottla.groups.memory import MemberMemory
 from ottla.groups.offsets import Offsets
 from ottla.groups.records import GroupStored, OffsetCommitted, StoredMember
 from ottla.groups.results import JoinedMember
@@ -20,6 +22,17 @@ from ottla.model import NO_TIMESTAMP
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 """The only protocol type whose metadata the broker can parse: it has the subscribed topics."""
+
+_MEMBER_OVERHEAD = 1000
+"""About the bytes of a member without its names, protocols and assignment."""
+
+_PROTOCOL_OVERHEAD = 100
+
+_TOPIC_BYTES = 150
+"""About the bytes of a topic in the set of subscribed topics. In the metadata a topic may have three bytes."""
+
+_MAX_SUBSCRIPTIONS = 100_000
+"""The most topics of all members together that the broker parses. More would hold the event loop."""
 
 
 @dataclass(slots=True)
@@ -41,6 +54,15 @@ class Member:
     """Every heartbeat moves it. The timer is not moved: when it fires, the core checks the deadline."""
     timer_at_ms: int | None = None
     """The time of the session timer. Never later than the deadline."""
+    counted_bytes: int = 0
+    """The bytes of this member that the group has added to the memory of members."""
+
+    @property
+    def size(self) -> int:
+        """About the bytes of memory that this member takes."""
+        names = (self.member_id, self.group_instance_id, self.client_id, self.client_host)
+        protocols = sum(_PROTOCOL_OVERHEAD + getsizeof(name) + getsizeof(data) for name, data in self.protocols)
+        return _MEMBER_OVERHEAD + sum(map(getsizeof, names)) + protocols + getsizeof(self.assignment)
 
     def touch(self, steady_ms: int) -> None:
         """Renew the session. The deadline never moves to an earlier time, so the timer need not be set again."""
@@ -86,6 +108,7 @@ class ClassicGroup:
     type = "classic"
 
     __slots__ = (
+        "_memory",
         "_supporters",
         "awaiting_join",
         "generation",
@@ -106,8 +129,9 @@ class ClassicGroup:
         "sync_deadline_ms",
     )
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str, memory: MemberMemory) -> None:
         self.group_id = group_id
+        self._memory = memory
         self.state = EMPTY
         self.state_timestamp_ms: int = NO_TIMESTAMP
         self.generation = 0
@@ -123,7 +147,7 @@ class ClassicGroup:
         self.pending_sync: set[str] = set()
         """Members of this generation that have not sent SyncGroup yet."""
         self.subscribed_topics: frozenset[str] | None = None
-        """None if the broker cannot parse the subscriptions."""
+        """None if the broker cannot parse the subscriptions, or if they have too many topics."""
         self.offsets = Offsets()
         self.awaiting_join = 0
         self.initial_delay: InitialDelay | None = None
@@ -138,16 +162,37 @@ class ClassicGroup:
         self._supporters.update(_names(member.protocols))
         if self.leader not in self.members:
             self.leader = member.member_id
-        self.pending_join.discard(member.member_id)
+        self._remove_pending(member.member_id)
+        self._count(member)
+
+    def add_pending(self, member_id: str) -> None:
+        """Add a member id that a client got but has not joined with yet."""
+        self.pending_join.add(member_id)
+        self._memory.used += pending_size(member_id)
+
+    def _remove_pending(self, member_id: str) -> None:
+        if member_id in self.pending_join:
+            self.pending_join.remove(member_id)
+            self._memory.used -= pending_size(member_id)
+
+    def _count(self, member: Member) -> None:
+        size = member.size
+        self._memory.used += size - member.counted_bytes
+        member.counted_bytes = size
+
+    def _uncount(self, member: Member) -> None:
+        self._memory.used -= member.counted_bytes
+        member.counted_bytes = 0
 
     def remove(self, member_id: str) -> Member | None:
         """Remove a member or a pending member. The caller answers its waiting requests."""
-        self.pending_join.discard(member_id)
+        self._remove_pending(member_id)
         self.pending_sync.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is None:
             return None
-        self._supporters.subtract(_names(member.protocols))
+        self._uncount(member)
+        self._remove_support(member)
         if member.join_token is not None:
             self.awaiting_join -= 1
         if member.group_instance_id is not None:
@@ -155,6 +200,12 @@ class ClassicGroup:
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         return member
+
+    def remove_all(self) -> None:
+        """Remove all members and pending members, because the group is deleted."""
+        for member_id in (*self.members, *self.pending_join):
+            self.remove(member_id)
+        self._update_subscriptions()
 
     def replace(self, old: Member, new: Member) -> None:
         """Replace a static member that has restarted. If the old member led, the new one becomes the leader."""
@@ -165,9 +216,20 @@ class ClassicGroup:
             self.leader = new.member_id
 
     def update_protocols(self, member: Member, protocols: tuple[Protocol, ...]) -> None:
-        self._supporters.subtract(_names(member.protocols))
+        self._remove_support(member)
         self._supporters.update(_names(protocols))
         member.protocols = protocols
+        self._count(member)
+
+    def _remove_support(self, member: Member) -> None:
+        for name in _names(member.protocols):
+            self._supporters[name] -= 1
+            if self._supporters[name] == 0:
+                del self._supporters[name]  # Otherwise a member that joins with new names again and again adds names.
+
+    def clear_assignment(self, member: Member) -> None:
+        member.assignment = b""
+        self._count(member)
 
     def park_join(self, member: Member, token: Token) -> Token | None:
         """Let a JoinGroup wait for the rebalance. Returns the token of an earlier JoinGroup that it replaces."""
@@ -234,15 +296,28 @@ class ClassicGroup:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
 
+    def _update_subscriptions(self) -> None:
+        self._memory.used -= self.subscription_bytes
+        self.subscribed_topics = self._read_subscriptions()
+        self._memory.used += self.subscription_bytes
+
+    @property
+    def subscription_bytes(self) -> int:
+        return _TOPIC_BYTES * len(self.subscribed_topics or ())
+
     def _read_subscriptions(self) -> frozenset[str] | None:
         if not self.uses_consumer_protocol:
             return None
+        topics: set[str] = set()
+        room = _MAX_SUBSCRIPTIONS
         try:
-            return frozenset(
-                topic for member in self.members.values() for topic in subscribed_topics(member.metadata(self.protocol))
-            )
+            for member in self.members.values():
+                subscribed = subscribed_topics(member.metadata(self.protocol), room)
+                room -= len(subscribed)
+                topics.update(subscribed)
         except ValueError:
             return None
+        return frozenset(topics)
 
     def transition(self, target: GroupState, now: Now) -> None:
         TRANSITIONS.check(self.state, target)
@@ -253,7 +328,7 @@ class ClassicGroup:
         """Begin the next generation: select its protocol, and wait for the leader's assignment."""
         self.generation += 1
         self.protocol = self.select_protocol()
-        self.subscribed_topics = self._read_subscriptions()
+        self._update_subscriptions()
         self.pending_sync = set(self.members)
         self.initial_delay = None
         self.transition(COMPLETING_REBALANCE, now)
@@ -302,11 +377,13 @@ class ClassicGroup:
         self.protocol = record.protocol
         self.initial_delay = None
         known, self.members, self.static_members = self.members, {}, {}
+        for member in known.values():
+            self._uncount(member)
         self._supporters.clear()
         for stored in record.members:
             self.add(_restored_member(known.get(stored.member_id), stored, record.protocol))
         self.leader = record.leader if record.leader in self.members else next(iter(self.members), None)
-        self.subscribed_topics = self._read_subscriptions()
+        self._update_subscriptions()
 
     def retention_start_ms(self, committed: OffsetCommitted) -> int | None:
         """The start of the retention of an offset, or None while the group uses the offset (KIP-211)."""
@@ -318,6 +395,11 @@ class ClassicGroup:
         if self.state is STABLE and self.subscribed_topics is not None and not self.is_subscribed_to(committed.topic):
             return committed.commit_timestamp_ms
         return None
+
+
+def pending_size(member_id: str) -> int:
+    """About the bytes of memory that a pending member id takes."""
+    return _MEMBER_OVERHEAD + getsizeof(member_id)
 
 
 def _names(protocols: tuple[Protocol, ...]) -> set[str]:
@@ -343,10 +425,13 @@ def _restored_member(known: Member | None, stored: StoredMember, protocol: str |
     )
 
 
-def subscribed_topics(metadata: bytes) -> list[str]:
-    """The topics in a consumer's subscription. All versions begin with the version, then the topics."""
+def subscribed_topics(metadata: bytes, most: int = _MAX_SUBSCRIPTIONS) -> list[str]:
+    """The topics in a consumer's subscription. All versions begin with the version, then the topics. Raises ValueError
+    if there are more than `most`."""
     try:
         _, count = struct.unpack_from(">hi", metadata)
+        if count > most:
+            raise ValueError(f"{count} topics are too many")
         position, topics = 6, []
         for _ in range(count):
             (length,) = struct.unpack_from(">h", metadata, position)

@@ -7,6 +7,7 @@ from ottla.errors import ErrorCode
 from ottla.groups.commands import UNKNOWN_MEMBER, Join, LeavingMember, Sync
 from ottla.groups.effects import Outcome
 from ottla.groups.group import ClassicGroup, Member
+from ottla.groups.memory import MemberMemory
 from ottla.groups.parameters import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupParameters
 from ottla.groups.rebalance import Rebalance, dismiss, joined, session_timer
 from ottla.groups.records import GroupStored
@@ -21,17 +22,22 @@ class ClassicMembership:
         rebalance: Rebalance,
         parameters: GroupParameters,
         new_uuid: Callable[[], str],
+        memory: MemberMemory,
     ) -> None:
         self._groups = groups
         self._rebalance = rebalance
         self._parameters = parameters
         self._new_uuid = new_uuid
+        self._memory = memory
 
     def join(self, token: Token, join: Join, now: Now, out: Outcome) -> None:
         group = self._groups.get(join.group_id)
         error = self._check_join(group, join)
         if error is not ErrorCode.NONE:
             out.reply(token, JoinResult(error, join.member_id))
+        elif not self._memory.has_room(_added_bytes(group, join)):
+            # Of the errors that clients know, only this one says that the broker has no room for the member.
+            out.reply(token, JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED, join.member_id))
         elif group is None:
             self._join_new_group(token, join, now, out)
         elif not self._has_room(group, join.member_id):
@@ -49,13 +55,13 @@ class ClassicMembership:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         if group is None and join.member_id != UNKNOWN_MEMBER:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if not (group or ClassicGroup(join.group_id)).supports(join.protocol_type, join.protocols):
+        if not (group or ClassicGroup(join.group_id, self._memory)).supports(join.protocol_type, join.protocols):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         return ErrorCode.NONE
 
     def _join_new_group(self, token: Token, join: Join, now: Now, out: Outcome) -> None:
         """Create a group. The record of the empty group must be written before the first reply."""
-        group = self._groups[join.group_id] = ClassicGroup(join.group_id)
+        group = self._groups[join.group_id] = ClassicGroup(join.group_id, self._memory)
         group.state_timestamp_ms = now.wall_ms
         self._join_unknown(group, token, join, now, out)
         out.records.append(GroupStored(group.group_id, state_timestamp_ms=now.wall_ms))
@@ -65,6 +71,7 @@ class ClassicMembership:
             answer.timers.clear()
             for member in group.members.values():
                 dismiss(group, member, response_error(error), UNKNOWN_MEMBER, answer)
+            group.remove_all()
 
         out.undo = undo
 
@@ -91,7 +98,7 @@ class ClassicMembership:
             return
         member_id = f"{join.client_id}-{self._new_uuid()}"
         if join.require_known_member_id:
-            group.pending_join.add(member_id)
+            group.add_pending(member_id)
             out.set_timer(session_timer(group, member_id), now.steady_ms + join.session_timeout_ms)
             out.reply(token, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         else:
@@ -180,6 +187,10 @@ class ClassicMembership:
             out.reply(token, SyncResult(error))
             return
         member = group.members[sync.member_id]
+        assigns = group.state is COMPLETING_REBALANCE and group.leader == member.member_id
+        if assigns and not self._memory.has_room(_added_assignments(group, sync)):
+            out.reply(token, SyncResult(ErrorCode.GROUP_MAX_SIZE_REACHED))
+            return
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
             self._rebalance.clear_sync_timer(group, out)
@@ -189,7 +200,7 @@ class ClassicMembership:
         superseded, member.sync_token = member.sync_token, token
         if superseded is not None:
             out.reply(superseded, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))
-        if group.leader == member.member_id:
+        if assigns:
             self._assign(group, sync, now, out)
 
     def _assign(self, group: ClassicGroup, sync: Sync, now: Now, out: Outcome) -> None:
@@ -270,6 +281,24 @@ def _check_sync(group: ClassicGroup | None, sync: Sync) -> ErrorCode:
     if group.state is PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
+
+
+def _added_bytes(group: ClassicGroup | None, join: Join) -> int:
+    """How many more bytes the members take after this join. The member may replace its earlier state."""
+    replaced = None
+    if group is not None:
+        replaced = group.members.get(join.member_id)
+        if replaced is None and join.group_instance_id is not None:
+            replaced = group.members.get(group.static_members.get(join.group_instance_id, UNKNOWN_MEMBER))
+    return _new_member(join, join.member_id).size - (0 if replaced is None else replaced.size)
+
+
+def _added_assignments(group: ClassicGroup, sync: Sync) -> int:
+    """How many more bytes the members take after this assignment. Only assignments of members are kept."""
+    assignments = sync.assignments or {}
+    return sum(
+        len(assignments.get(member.member_id, b"")) - len(member.assignment) for member in group.members.values()
+    )
 
 
 def _new_member(join: Join, member_id: str) -> Member:

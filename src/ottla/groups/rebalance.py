@@ -46,7 +46,7 @@ class Rebalance:
 
     def _cancel_syncs(self, group: ClassicGroup, now: Now, out: Outcome) -> None:
         for member in group.members.values():
-            member.assignment = b""
+            group.clear_assignment(member)
             token, member.sync_token = member.sync_token, None
             if token is not None:
                 out.reply(token, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS))

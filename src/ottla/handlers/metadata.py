@@ -26,14 +26,18 @@ from ottla.wire.api.metadata import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection, Iterator, Sequence
 
     from ottla.cluster.image import PartitionState, TopicState
     from ottla.handlers.context import Broker
     from ottla.handlers.exchange import Exchange, Reply
 
-    _Describe = Callable[[TopicState], MetadataResponseTopic]
+    _Found = TopicState | MetadataResponseTopic
+    """A topic, or the error for a topic that does not exist."""
 
+
+_PARTITIONS_AT_ONCE = 1000
+"""A reply with more partitions is built in turns."""
 
 _TOPIC_IDS_SINCE = 12
 _LISTENER_NOT_FOUND_SINCE = 6
@@ -41,18 +45,14 @@ _LISTENER_NOT_FOUND_SINCE = 6
 
 def handle(broker: Broker, exchange: Exchange, request: MetadataRequest) -> Reply:
     if request.topics is None or (exchange.api_version == 0 and not request.topics):
-        describe = _describer(broker, exchange)
-        return _response(
-            broker, exchange, request, [describe(topic) for topic in broker.metadata.image.topics.values()]
-        )
+        return _respond(broker, exchange, request, list(broker.metadata.image.topics.values()))
     if exchange.api_version < _TOPIC_IDS_SINCE and not all(map(_is_by_name, request.topics)):
         return _refusal(request.topics)
     wanted = _distinct(request.topics)
     missing = _to_create(broker, request, wanted)
     if missing:
         return _create_and_answer(broker, exchange, request, wanted, missing)
-    describe = _describer(broker, exchange)
-    return _response(broker, exchange, request, [_answer(broker, topic, describe) for topic in wanted])
+    return _respond(broker, exchange, request, [_find(broker, topic) for topic in wanted])
 
 
 def _distinct(topics: list[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
@@ -100,27 +100,26 @@ async def _create_and_answer(
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 refused[name] = error
-    describe = _describer(broker, exchange)
-    answers = [
+    found = [
         MetadataResponseTopic(name=topic.name, error_code=refused[topic.name].code)
         if topic.name in refused
-        else _answer(broker, topic, describe)
+        else _find(broker, topic)
         for topic in wanted
     ]
-    return _response(broker, exchange, request, answers)
+    return await _respond_in_turns(broker, exchange, request, found)
 
 
-def _answer(broker: Broker, wanted: MetadataRequestTopic, describe: _Describe) -> MetadataResponseTopic:
+def _find(broker: Broker, wanted: MetadataRequestTopic) -> _Found:
     image = broker.metadata.image
     if wanted.topic_id != ZERO_TOPIC_ID:
         found = image.topic_by_id(TopicId(wanted.topic_id))
         if found is None:
             return MetadataResponseTopic(name=None, topic_id=wanted.topic_id, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
-        return describe(found)
+        return found
     name = wanted.name or ""
     found = image.topics.get(name)
     if found is not None:
-        return describe(found)
+        return found
     try:
         check_topic_name(name)
     except KafkaError as error:
@@ -128,21 +127,36 @@ def _answer(broker: Broker, wanted: MetadataRequestTopic, describe: _Describe) -
     return MetadataResponseTopic(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _describer(broker: Broker, exchange: Exchange) -> _Describe:
-    """Returns a function that describes topics. Brokers without the client's listener are not reachable."""
+def _respond(broker: Broker, exchange: Exchange, request: MetadataRequest, found: Sequence[_Found]) -> Reply:
+    if sum(len(topic.partitions) for topic in found) > _PARTITIONS_AT_ONCE:
+        return _respond_in_turns(broker, exchange, request, found)
+    response = _response(broker, exchange, request, found)
+    for topic, partition in _partitions(broker, exchange, response, found):
+        topic.partitions.append(partition)
+    return response
+
+
+async def _respond_in_turns(
+    broker: Broker, exchange: Exchange, request: MetadataRequest, found: Sequence[_Found]
+) -> MetadataResponse:
+    """The image may change meanwhile. The whole response is of the image at the start."""
+    response = _response(broker, exchange, request, found)
+    async for topic, partition in yielding(broker.clock, _partitions(broker, exchange, response, found)):
+        topic.partitions.append(partition)
+    return response
+
+
+def _partitions(
+    broker: Broker, exchange: Exchange, response: MetadataResponse, found: Sequence[_Found]
+) -> Iterator[tuple[MetadataResponseTopic, MetadataResponsePartition]]:
+    """Each partition with its topic in the response. Brokers without the client's listener are not reachable."""
     alive = broker.metadata.image.brokers
-    reachable = {node.id for node in endpoints(broker, exchange)}
+    reachable = {node.node_id for node in response.brokers}
     version = exchange.api_version
-
-    def describe(topic: TopicState) -> MetadataResponseTopic:
-        return MetadataResponseTopic(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            is_internal=topic.name in INTERNAL_TOPICS,
-            partitions=[_partition(state, reachable, alive, version) for state in topic.partitions],
-        )
-
-    return describe
+    for answer, topic in zip(response.topics, found, strict=True):
+        if not isinstance(topic, MetadataResponseTopic):
+            for state in topic.partitions:
+                yield answer, _partition(state, reachable, alive, version)
 
 
 def _partition(
@@ -168,8 +182,10 @@ def _partition(
 
 
 def _response(
-    broker: Broker, exchange: Exchange, request: MetadataRequest, topics: list[MetadataResponseTopic]
+    broker: Broker, exchange: Exchange, request: MetadataRequest, found: Sequence[_Found]
 ) -> MetadataResponse:
+    """The response without partitions."""
+    topics = [topic if isinstance(topic, MetadataResponseTopic) else _without_partitions(topic) for topic in found]
     if request.include_topic_authorized_operations:
         for topic in topics:
             if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:  # Authorized operations need a topic name.
@@ -184,3 +200,7 @@ def _response(
         topics=topics,
         cluster_authorized_operations=ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
     )
+
+
+def _without_partitions(topic: TopicState) -> MetadataResponseTopic:
+    return MetadataResponseTopic(name=topic.name, topic_id=topic.topic_id, is_internal=topic.name in INTERNAL_TOPICS)

@@ -9,11 +9,14 @@ from ottla.groups.commands import Sync
 from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from ottla.groups.results import SyncResult
     from ottla.handlers.context import Broker
-    from ottla.handlers.exchange import Exchange
+    from ottla.handlers.exchange import Exchange, Reply
 
 
-async def handle(broker: Broker, exchange: Exchange, request: SyncGroupRequest) -> SyncGroupResponse:
+def handle(broker: Broker, exchange: Exchange, request: SyncGroupRequest) -> Reply:
     if exchange.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     command = Sync(
@@ -26,7 +29,16 @@ async def handle(broker: Broker, exchange: Exchange, request: SyncGroupRequest) 
         assignments={entry.member_id: entry.assignment for entry in request.assignments},
     )
     try:
-        result = await broker.groups.sync(command)
+        waiting = broker.groups.sync(command)
+    except KafkaError as error:
+        return SyncGroupResponse(error_code=error.code)
+    return _answer(waiting)
+
+
+async def _answer(waiting: asyncio.Future[SyncResult]) -> SyncGroupResponse:
+    """A separate function, so that the request does not stay in memory while the member waits for the leader."""
+    try:
+        result = await waiting
     except KafkaError as error:
         return SyncGroupResponse(error_code=error.code)
     return SyncGroupResponse(

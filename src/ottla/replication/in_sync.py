@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,14 @@ AlterIsr = Callable[["Partition", frozenset[int]], Awaitable[None]]
 After a KafkaError it is unknown whether the write was applied."""
 
 
+_REVIEWS_AT_ONCE = 500
+"""Number of reviews after which the event loop does other work."""
+
+_REQUESTS_AT_ONCE = 200
+"""The most changes that wait for the store. After a restart of a broker every partition needs one, and the replies to
+all requests that wait come together."""
+
+
 class InSyncReplicas:
     """Followers join when they have caught up, and leave when they have been behind for `replica.lag.time.max.ms`."""
 
@@ -33,7 +42,12 @@ class InSyncReplicas:
         self._alter_isr = alter_isr
         self._timer: Timer | None = None
         self._requests: set[asyncio.Task[None]] = set()
+        self._queue: deque[Partition] = deque()
+        """The partitions to review."""
         self._pending: set[Partition] = set()
+        """The partitions in the queue, and those with a request."""
+        self._turn: Timer | None = None
+        """The next call of `_review_some`."""
 
     def start(self, partitions: Iterable[Partition]) -> None:
         """Review all partitions of this collection periodically. The collection may change."""
@@ -42,6 +56,9 @@ class InSyncReplicas:
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        if self._turn is not None:
+            self._turn.cancel()
+        self._queue.clear()
         for task in self._requests:
             task.cancel()
 
@@ -54,19 +71,46 @@ class InSyncReplicas:
         return self._config().integer("replica.lag.time.max.ms") / 1000
 
     def _review_all(self, partitions: Iterable[Partition]) -> None:
-        for partition in partitions:
-            self.review(partition)
+        queued = [partition for partition in partitions if partition not in self._pending]
+        self._queue.extend(queued)
+        self._pending.update(queued)
+        self._review_some()
         self._schedule(partitions)
 
+    def _review_some(self) -> None:
+        """Review partitions of the queue. A request that ends, or the next turn, continues."""
+        self._turn = None
+        for _ in range(min(len(self._queue), _REVIEWS_AT_ONCE)):
+            if len(self._requests) >= _REQUESTS_AT_ONCE:
+                return
+            partition = self._queue.popleft()
+            self._pending.discard(partition)
+            self._review_now(partition)
+        self._continue()
+
+    def _continue(self) -> None:
+        if self._queue and self._turn is None:
+            self._turn = self._clock.call_later(0.0, self._review_some)
+
     def review(self, partition: Partition) -> None:
+        """Review a partition now, or later if too many changes wait for the store."""
+        if partition in self._pending:
+            return
+        if len(self._requests) < _REQUESTS_AT_ONCE:
+            self._review_now(partition)
+        else:
+            self._pending.add(partition)
+            self._queue.append(partition)
+
+    def _review_now(self, partition: Partition) -> None:
         """If the store lists other followers as in sync, send an ISR change to the store.
 
         If the reply to a change was lost, the change is sent again. Compare-and-set rejects the second change if the
         first one was applied.
         """
         followers = partition.followers
-        if followers is None or partition in self._pending:
-            return
+        if followers is None or partition.is_offline:
+            return  # The topic may have been deleted while the partition was in the queue.
         wanted = followers.wanted(
             partition.log.end_offset, partition.needed_end, self._clock.monotonic(), self._max_lag
         )
@@ -75,7 +119,11 @@ class InSyncReplicas:
             self._pending.add(partition)
             task = asyncio.ensure_future(self._alter(partition, followers, wanted))
             self._requests.add(task)
-            task.add_done_callback(self._requests.discard)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._requests.discard(task)
+        self._continue()
 
     async def _alter(self, partition: Partition, followers: Followers, wanted: frozenset[int]) -> None:
         """Send one change. The proposal counts until the image shows a new state, whatever the reply says."""

@@ -52,7 +52,7 @@ class Admission(NamedTuple):
 
 
 class Partition(Replica):
-    __slots__ = ("_inspections", "_on_caught_up")
+    __slots__ = ("_inspections", "_lookups", "_on_caught_up")
 
     def __init__(
         self,
@@ -64,11 +64,13 @@ class Partition(Replica):
         high_watermark: int = 0,
         *,
         inspections: Background | None = None,
+        lookups: Background | None = None,
         on_caught_up: Callable[[Partition], None] = lambda _: None,
     ) -> None:
         """`on_caught_up` is called when a follower that is not in sync has fetched enough to join."""
         super().__init__(topic_id, log, config, clock, syncs, high_watermark)
         self._inspections = inspections or syncs
+        self._lookups = lookups or syncs
         self._on_caught_up = on_caught_up
 
     # Roles
@@ -116,11 +118,11 @@ class Partition(Replica):
         """
         view = memoryview(bytearray(records) if isinstance(records, bytes) else records)
         work = partial(inspect, view, self.config, self._clock.time_ms(), self.topic_partition)
-        return await self.run_inspection(work)
+        return await self._inspections.run(work)
 
-    def run_inspection(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Do work that opens batches in one of the threads for that."""
-        return self._inspections.run(work)
+    def run_lookup(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Run a step of a lookup by timestamp in the thread for lookups. Appends do not wait for that thread."""
+        return self._lookups.run(work)
 
     def append(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,6 +30,9 @@ logger = logging.getLogger("ottla.replicas")
 
 _CREATE_SECONDS = 0.02
 """How long `apply` may create logs before it lets the event loop do other work."""
+
+_DELETE_SECONDS = 0.02
+"""How long logs of deleted topics are deleted before the event loop does other work."""
 
 _NEW_LOGS_AT_ONCE = 100
 """Number of new logs after which the other parts of the broker apply the image again."""
@@ -71,6 +75,7 @@ class Replicas:
         clock: Clock,
         syncs: Background,
         inspections: Background | None = None,
+        lookups: Background | None = None,
         *,
         on_unfinished: Callable[[], None] = lambda: None,
         on_caught_up: Callable[[Partition], None] = lambda _: None,
@@ -82,6 +87,7 @@ class Replicas:
         self._clock = clock
         self._syncs = syncs
         self._inspections = inspections or syncs
+        self._lookups = lookups or syncs
         self._partitions: dict[tuple[str, int], Partition] = {}
         """All partitions hosted here, led or followed."""
         self._led: dict[tuple[str, int], Partition] = {}
@@ -102,6 +108,10 @@ class Replicas:
         """The next call of `_create_more`. There is only one at a time: each takes a part of the event loop's time."""
         self._created = 0
         """Number of new logs since the other parts of the broker last applied the image."""
+        self._dropped: deque[Partition] = deque()
+        """Partitions of deleted topics whose logs are not deleted yet. They are closed."""
+        self._deleting: Timer | None = None
+        """The next call of `_delete_dropped`."""
         self._closed = False
         self._unfinished = False
         self._on_unfinished = on_unfinished
@@ -180,6 +190,8 @@ class Replicas:
                 # it.
                 self._applied.pop(name, None)
                 self._drop(topic)
+        if self._dropped and self._deleting is None:
+            self._delete_dropped()
         for name, topic in image.topics.items():
             self._apply_topic(_Wanted(topic, image.topic_config(name), config))
         self._starting = False
@@ -259,6 +271,7 @@ class Replicas:
             self._syncs,
             self._high_watermarks.get(key, 0),
             inspections=self._inspections,
+            lookups=self._lookups,
             on_caught_up=self._on_caught_up,
         )
 
@@ -313,12 +326,32 @@ class Replicas:
         return self.preferred_directories.pop(key, emptiest).create_log(key, topic.topic_id, log_config(config))
 
     def _drop(self, topic: TopicState) -> None:
+        """Stop to serve the partitions of a deleted topic. To delete thousands of logs blocks the event loop, so they
+        are deleted in turns. After a crash, `delete_strays` deletes the rest."""
         for state in topic.partitions:
-            self._delete_replica((topic.name, state.partition))
+            partition = self._partitions.pop((topic.name, state.partition), None)
+            self._led.pop((topic.name, state.partition), None)
+            if partition is not None:
+                partition.close()
+                self._dropped.append(partition)
 
-    def _delete_log(self, key: TopicPartition) -> None:
+    def _delete_dropped(self) -> None:
+        self._deleting = None
+        end = self._clock.monotonic() + _DELETE_SECONDS
+        while self._dropped and not self._closed:
+            dropped = self._dropped.popleft()
+            hosted = self._partitions.get(dropped.topic_partition)
+            # A new topic with this name has its own logs. A topic that only one image lacked uses its log again.
+            if hosted is None or hosted.log is not dropped.log:
+                self._delete_log(dropped.topic_partition, dropped.log)
+            if self._clock.monotonic() >= end:
+                self._deleting = self._clock.call_later(0.0, self._delete_dropped)
+                return
+
+    def _delete_log(self, key: TopicPartition, log: Log | None = None) -> None:
+        """Delete this log of a partition, or all logs that it has in the directories."""
         for directory in self.directories:
-            if key in directory.logs:
+            if key in directory.logs and log in (None, directory.logs[key]):
                 try:
                     directory.delete_log(key)
                 except OSError as error:

@@ -33,7 +33,7 @@ async def find_timestamp(partition: Partition, timestamp: int, deadline: float) 
     try:
         searches = log.search_max_timestamp() if timestamp == MAX_TIMESTAMP else log.search_timestamp(timestamp)
         for search in searches:
-            while not await partition.run_inspection(partial(_step, search, deadline)):
+            while not await partition.run_lookup(partial(_step, search, deadline)):
                 pass
             _check_leads(partition, leader_epoch)
             if search.found is not None:

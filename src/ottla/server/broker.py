@@ -97,7 +97,9 @@ class World:
     chores: Workers = field(default_factory=partial(Threads, 4, "chore"))
     """For compaction, deletions, checkpoints and moves, which may take minutes."""
     inspections: Workers = field(default_factory=partial(Threads, 2, "inspection", drop_queued=True))
-    """For opening batches. Each batch may take 128 MB of memory, so there are few threads."""
+    """For opening the batches that producers append. Each may take 128 MB of memory, so there are few threads."""
+    lookups: Workers = field(default_factory=partial(Threads, 1, "lookup", drop_queued=True))
+    """For lookups by timestamp, which open stored batches. A lookup may last seconds, so appends do not wait for it."""
     store_work: Workers = field(default_factory=partial(Threads, 1, "store"))
     """For the store. The session with the store, and with it every leadership, depends on this thread alone."""
     loads: Workers = field(default_factory=partial(Threads, 2, "load"))
@@ -220,7 +222,15 @@ class BrokerServer:
         except OSError as error:
             raise StartupError(f"log directory {path} cannot be used: {error.strerror}.") from error
         self._closing.callback(self._close_directories)
-        for workers in (world.syncs, world.chores, world.inspections, world.loads, world.closing, world.store_work):
+        for workers in (
+            world.syncs,
+            world.chores,
+            world.inspections,
+            world.lookups,
+            world.loads,
+            world.closing,
+            world.store_work,
+        ):
             self._closing.callback(workers.close)
         store = world.store() if world.store is not None else new_store(self._config, world)
         self._closing.push_async_callback(store.close)
@@ -294,6 +304,7 @@ class BrokerServer:
             world.clock,
             world.syncs,
             world.inspections,
+            world.lookups,
             on_unfinished=metadata.publish,
             on_caught_up=in_sync.review,
         )

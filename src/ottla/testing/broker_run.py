@@ -146,7 +146,15 @@ class BrokerRun:
         self._server.hang_up()
         self._clock.cancel_all()
         world = self._world
-        for workers in (world.syncs, world.chores, world.inspections, world.loads, world.closing, world.store_work):
+        for workers in (
+            world.syncs,
+            world.chores,
+            world.inspections,
+            world.lookups,
+            world.loads,
+            world.closing,
+            world.store_work,
+        ):
             workers.close()
         if isinstance(self._store, SqliteStore):
             self._store.abandon()
