@@ -11,8 +11,7 @@ from ottla.cli.cluster_admin import ClusterAdmin, ClusterState
 from ottla.cli.command_error import CommandError
 from ottla.cli.doctor import Health, examine, named
 from ottla.cli.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, ClientSettings, Json
-from ottla.cli.output import human_bytes, note, print_json, print_table, say, styled
-from ottla.cli.plan_view import count
+from ottla.cli.output import count, human_bytes, note, print_json, print_table, say, styled
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
 

@@ -8,8 +8,7 @@ from ottla.cli.admin import Admin
 from ottla.cli.client import Client
 from ottla.cli.command_error import CommandError
 from ottla.cli.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, ClientSettings, Json
-from ottla.cli.output import print_json, say
-from ottla.cli.plan_view import count
+from ottla.cli.output import count, print_json, say
 from ottla.model import TopicPartition
 
 SHOWN = 5

@@ -13,8 +13,8 @@ import typer
 from ottla.cli.admin import Cluster
 from ottla.cli.cluster_admin import ClusterAdmin, ClusterState
 from ottla.cli.command_error import CommandError
-from ottla.cli.output import human_bytes, note, print_json, say
-from ottla.cli.plan_view import count, plan_document, print_plan
+from ottla.cli.output import count, human_bytes, note, print_json, say
+from ottla.cli.plan_view import plan_document, print_plan
 from ottla.cli.reassignment_requests import Ongoing
 from ottla.cluster.rebalance import Move, Plan
 from ottla.model import TopicPartition
