@@ -18,6 +18,9 @@ Cell = str | int | None
 GAP = 2
 """Spaces between two columns of a table."""
 
+BREAKS = ("", "- ", "-/ ")
+"""After which characters headings are broken; the first with which a table fits, or the last."""
+
 
 def on_terminal() -> bool:
     return sys.stdout.isatty()
@@ -108,19 +111,21 @@ def _print_rich_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) ->
 
 
 def rich_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], red: Collection[int] = ()) -> Any:
-    """A table for a terminal, with the rows of `red` in red. Columns of numbers are aligned on the right. Headings are
-    broken after `-`, `/` and spaces if the table is too wide; then long cells are folded."""
+    """A table for a terminal, with the rows of `red` in red. Columns of numbers are aligned on the right. A table that
+    is too wide gets headings of several lines, and then folded cells."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     cells = [[_text(cell) for cell in row] for row in rows]
-    headings = [[column] for column in columns]
+    longest = [max(map(len, column), default=0) for column in zip(*cells, strict=True)] or [0] * len(columns)
     available = Console().width - GAP * (len(columns) - 1)
-    if sum(max(map(len, column)) for column in zip(columns, *cells, strict=True)) > available:
-        headings = [re.split(r"(?<=[-/ ])", column) for column in columns]
-    needed = [max(map(len, parts)) for parts in headings]
+    for ends in BREAKS:
+        headings = [re.split(f"(?<=[{ends}])", column) if ends else [column] for column in columns]
+        needed = [max(map(len, parts)) for parts in headings]
+        if sum(map(max, needed, longest)) <= available:
+            break
     table = Table(box=box.SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False, header_style="bold")
     for number, parts in enumerate(headings):
         table.add_column(
