@@ -2,7 +2,7 @@ import pytest
 from rich.console import Console
 
 from ottla.cli.command_error import CommandError
-from ottla.cli.output import Cell, each, print_table, rich_table
+from ottla.cli.output import Cell, count, each, first_few, print_table, rich_table
 
 
 def test_a_plain_table_is_aligned_and_keeps_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,3 +43,12 @@ def test_a_table_that_fits_has_one_line_of_headings(monkeypatch: pytest.MonkeyPa
     lines = [line.rstrip() for line in shown.get().splitlines()]
     assert lines[0] == "TOPIC   UNDER-REPLICATED"
     assert lines[2:] == ["clicks                 0", "views                 12"]
+
+
+def test_a_long_list_is_cut() -> None:
+    assert first_few("abcde") == "a, b, c, d, e"
+    assert first_few(range(1007), "; ") == "0; 1; 2; 3; 4 and 1,002 more"
+
+
+def test_numbers_of_things() -> None:
+    assert [count(number, "record") for number in (0, 1, 1000)] == ["0 records", "1 record", "1,000 records"]

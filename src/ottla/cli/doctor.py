@@ -15,13 +15,10 @@ from ottla.cli.client import CONNECT_TIMEOUT, Client, SilentBrokerError, dial, p
 from ottla.cli.command_error import CommandError
 from ottla.cli.direct_request import answers, damaged_nodes
 from ottla.cli.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, ClientSettings, Json, single
-from ottla.cli.output import count, print_json, styled
+from ottla.cli.output import count, first_few, print_json, styled
 from ottla.model import INTERNAL_TOPICS, TopicPartition
 
 app = single()
-
-
-SHOWN_PARTITIONS = 5
 
 
 class Advertised(NamedTuple):
@@ -46,10 +43,10 @@ class Health:
             for broker, partitions in sorted(self.dead_brokers.items())
         ]
         if self.without_leader:
-            found.append(f"{_those(self.without_leader, 'has', 'have')} no leader: {named(self.without_leader)}")
+            found.append(f"{_those(self.without_leader, 'has', 'have')} no leader: {first_few(self.without_leader)}")
         if self.under_replicated:
             found.append(
-                f"{_those(self.under_replicated, 'is', 'are')} under-replicated: {named(self.under_replicated)}"
+                f"{_those(self.under_replicated, 'is', 'are')} under-replicated: {first_few(self.under_replicated)}"
             )
         return found
 
@@ -221,11 +218,6 @@ def _fail_for_health(health: Health) -> None:
 def _those(partitions: Sequence[TopicPartition], one: str, many: str) -> str:
     """`1 partition is`, `2 partitions are`."""
     return f"{count(len(partitions), 'partition')} {one if len(partitions) == 1 else many}"
-
-
-def named(partitions: Sequence[TopicPartition]) -> str:
-    names = ", ".join(f"{partition.topic}-{partition.partition}" for partition in partitions[:SHOWN_PARTITIONS])
-    return names if len(partitions) <= SHOWN_PARTITIONS else f"{names} and {len(partitions) - SHOWN_PARTITIONS} more"
 
 
 def _fail_for_damage(damaged: list[str]) -> None:

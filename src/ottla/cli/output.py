@@ -18,6 +18,9 @@ Cell = str | int | None
 GAP = 2
 """Spaces between two columns of a table."""
 
+SHOWN = 5
+"""How many names of a long list a sentence has."""
+
 BREAKS = ("", "- ", "-/ ")
 """After which characters headings are broken; the first with which a table fits, or the last."""
 
@@ -49,6 +52,12 @@ def human_bytes(size: float) -> str:
 def count(number: int, noun: str) -> str:
     """`1 record`, `1,000 records`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def first_few(things: Collection[object], separator: str = ", ") -> str:
+    """`a, b, c, d, e and 3 more`."""
+    shown = separator.join(str(thing) for thing in list(things)[:SHOWN])
+    return shown if len(things) <= SHOWN else f"{shown} and {len(things) - SHOWN:,} more"
 
 
 def say(text: str) -> None:
