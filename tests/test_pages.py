@@ -93,3 +93,9 @@ def test_the_page_on_scale_has_the_numbers_of_the_benchmark() -> None:
     start = measured("start", "empty data directory: first acknowledged message")[1]
     memory = measured("memory", "one topic: idle")[1]
     assert f"| {memory} MB of memory, {start} s from the start to the first acknowledged message |" in scale
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_target_of_make_exists(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"(?:^\$ |`)make ([a-z-]+)", page.read_text(), re.MULTILINE)) <= targets

@@ -196,5 +196,5 @@ def test_on_a_terminal_it_is_a_table(tmp_path: Path) -> None:
         code = ended(process)
     assert code == 0
     text = shown.decode()
-    for word in ("Ottla is ready: 127.0.0.1:", "Ctrl-C stops them all.", "under-replicated", "yes", "Stopping ..."):
+    for word in ("Ottla is ready: 127.0.0.1:", "Ctrl-C stops them all.", "UNDER-REPLICATED", "yes", "Stopping ..."):
         assert word in text

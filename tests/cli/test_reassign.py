@@ -31,7 +31,7 @@ def test_a_topic_moves_to_the_brokers_that_are_named(cluster: ProcessCluster) ->
     cli = Cli(cluster.bootstrap_servers)
     preview = cli("cluster", "reassign", "--topic", "clicks", "--to", "2,3")
     assert preview.exit_code == 0
-    assert preview.stderr == "Nothing was changed; --execute moves the replicas.\n"
+    assert preview.stderr == "Nothing was changed; add --execute to move the replicas.\n"
     assert assigned(cluster) == [[1, 2], [2, 1]]
     said = cli.ok("cluster", "reassign", "--topic", "clicks", "--to", "2,3", "--execute", "--throttle", "20MB")
     assert said.splitlines()[-1] == "All moves are done."
@@ -203,3 +203,7 @@ def test_partitions_that_reject_acks_all(cluster: ProcessCluster) -> None:
     result = Cli(cluster.brokers[1].bootstrap_servers)("cluster", "status")
     assert result.exit_code == 1
     assert "FAIL 1 partition rejects acks=all, with too few in-sync replicas: clicks-0" in result.stdout
+
+
+def test_a_missing_file_is_wrong_usage(cli: Cli) -> None:
+    assert "'/nosuch.json' does not exist" in cli.refuses("cluster", "reassign", "--file", "/nosuch.json")

@@ -28,6 +28,18 @@ def test_create_list_describe_alter_delete(cli: Cli, unique: Callable[[str], str
     assert name not in cli.json("topics", "list")
 
 
+def test_short_options(cli: Cli, unique: Callable[[str], str]) -> None:
+    name = unique("short")
+    cli.ok("topics", "create", name, "-p", "2", "-r", "1", "-c", "retention.ms=1000")
+    (description,) = cli.json("topics", "describe", name)
+    assert description["configs"] == {"retention.ms": "1000"}
+    assert [len(entry["replicas"]) for entry in description["partitions"]] == [1, 1]
+    cli.ok("topics", "alter", name, "-p", "3")
+    cli.ok("produce", name, "-p", "2", stdin="a\n")
+    cli.ok("topics", "delete-records", name, "-p", "2", "--before-offset", "latest")
+    assert [entry["earliest"] for entry in cli.json("topics", "describe", name)[0]["partitions"]] == [0, 0, 1]
+
+
 def test_sizes_left_out_are_the_brokers_choice(cli: Cli, unique: Callable[[str], str]) -> None:
     name = unique("default")
     cli.ok("topics", "create", name)

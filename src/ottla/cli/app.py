@@ -4,7 +4,7 @@ import importlib
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
 import ottla
@@ -84,8 +84,21 @@ def root(
     """
 
 
+class ServeCommand(TyperCommand):
+    """Has its own parser, so that a broker starts without the libraries of the other commands."""
+
+    def get_params(self, ctx: Any) -> Any:
+        if not ctx.resilient_parsing:
+            return super().get_params(ctx)
+        from ottla.cli.serve import option_names
+
+        # A shell completes the command line.
+        return [TyperOption(param_decls=[name]) for name in option_names()]
+
+
 @app.command(
     "serve",
+    cls=ServeCommand,
     help="Start a broker.",
     add_help_option=False,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},

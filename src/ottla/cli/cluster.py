@@ -45,9 +45,12 @@ def cluster() -> None:
 
 @app.command()
 def up(
-    brokers: Annotated[int, typer.Option("--brokers", min=1, help="How many brokers; their ids begin with 1.")] = 3,
+    brokers: Annotated[
+        int, typer.Option("--brokers", metavar="N", min=1, help="How many brokers; their ids begin with 1.")
+    ] = 3,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port of the first broker; 0 picks free ones.")
+        int,
+        typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port of the first broker; 0 picks free ones."),
     ] = DEFAULT_PORT,
     data_dir: Annotated[
         Path, typer.Option("--data-dir", metavar="DIR", help="Where everything is kept, logs of the brokers included.")

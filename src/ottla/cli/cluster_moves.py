@@ -10,8 +10,7 @@ from ottla.cli.cluster_admin import ClusterAdmin, ClusterState
 from ottla.cli.command_error import CommandError
 from ottla.cli.moving import Cancel, MoveOptions, Preview, Throttle, Wait
 from ottla.cli.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, ClientSettings, Json
-from ottla.cli.output import print_json, say
-from ottla.cli.plan_view import count
+from ottla.cli.output import count, print_json, say
 from ottla.cluster import rebalance as planner
 from ottla.cluster.layout import PlacedPartition
 from ottla.cluster.rebalance import Plan
@@ -104,6 +103,8 @@ def replace(
 ) -> None:
     """Give all replicas of one broker to another broker. Afterwards the old broker can be stopped for good.
 
+    If the new broker already has a replica of a partition, a third broker gets the replica of the old one.
+
     A broker on a new machine that keeps its id needs no command: start it with the id and an empty directory.
 
     \b
@@ -156,8 +157,8 @@ def _empty(admin: ClusterAdmin, broker: int, plan_of: Callable[[ClusterState], P
         plan = plan_of(state)
         if plan.unplaceable:
             raise CommandError(
-                f"{count(len(plan.unplaceable), 'partition')} cannot leave broker {broker}, with more replicas than "
-                f"there are other brokers ({plan.unplaceable[0]}); add a broker first."
+                f"{count(len(plan.unplaceable), 'partition')} cannot leave broker {broker}, because there are too few "
+                f"other brokers for all their replicas ({plan.unplaceable[0]}); add a broker first."
             )
         if attempt and plan.is_empty:
             break
@@ -172,4 +173,5 @@ def _empty(admin: ClusterAdmin, broker: int, plan_of: Callable[[ClusterState], P
     if any(broker in replicas.assigned for replicas in admin.cluster().partitions.values()):
         raise CommandError(f"Broker {broker} got new replicas again and again; stop creating topics, and try again.")
     if not options.json:
-        say(f"Broker {broker} has no replicas and leads nothing. It can be stopped.")
+        rest = "It can be stopped." if broker in state.alive else "It is not running, and is not needed any more."
+        say(f"Broker {broker} has no replicas and leads nothing. {rest}")

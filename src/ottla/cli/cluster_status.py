@@ -9,10 +9,9 @@ import typer
 from ottla.cli.admin import Cluster
 from ottla.cli.cluster_admin import ClusterAdmin, ClusterState
 from ottla.cli.command_error import CommandError
-from ottla.cli.doctor import Health, examine, named
+from ottla.cli.doctor import Health, examine
 from ottla.cli.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, ClientSettings, Json
-from ottla.cli.output import human_bytes, note, print_json, print_table, say, styled
-from ottla.cli.plan_view import count
+from ottla.cli.output import count, first_few, human_bytes, note, print_json, print_table, say, styled
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
 
@@ -134,7 +133,9 @@ def _problems(state: ClusterState, health: Health, below: list[TopicPartition]) 
     found = health.problems
     if below:
         verb = "rejects" if len(below) == 1 else "reject"
-        found.append(f"{count(len(below), 'partition')} {verb} acks=all, with too few in-sync replicas: {named(below)}")
+        found.append(
+            f"{count(len(below), 'partition')} {verb} acks=all, with too few in-sync replicas: {first_few(below)}"
+        )
     found += [f"Broker {broker} does not answer" for broker in sorted(state.alive - state.directories.keys())]
     found += [
         f"Log directory {directory.path} of broker {broker} has failed: {directory.error.name}"
@@ -201,7 +202,7 @@ def _print(state: ClusterState) -> None:
     elsewhere = _not_preferred(state)
     if elsewhere:
         note(
-            f"{count(len(elsewhere), 'partition')} not led by the preferred leader: {named(elsewhere)}; "
+            f"{count(len(elsewhere), 'partition')} not led by the preferred leader: {first_few(elsewhere)}; "
             "`ottla cluster elect --all` changes this."
         )
 

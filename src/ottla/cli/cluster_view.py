@@ -10,11 +10,11 @@ from confluent_kafka import KafkaException
 from ottla.cli.broker_processes import BrokerProcess
 from ottla.cli.client import Client
 from ottla.cli.command_error import CommandError
-from ottla.cli.output import on_terminal
+from ottla.cli.output import on_terminal, rich_table
 
 METADATA_SECONDS = 1.0
 
-COLUMNS = ("broker", "address", "leads", "under-replicated", "controller", "memory")
+COLUMNS = ("BROKER", "ADDRESS", "LEADERS", "UNDER-REPLICATED", "CONTROLLER", "MEMORY")
 
 
 class Roles(NamedTuple):
@@ -126,13 +126,5 @@ def bootstrap_servers(brokers: Sequence[BrokerProcess]) -> str:
 
 
 def _table(table_rows: Sequence[Row]) -> Any:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for column in COLUMNS:
-        table.add_column(column, justify="left" if column in ("address", "controller") else "right")
-    for row in table_rows:
-        table.add_row(*map(Text, row), style=None if row.memory else "red")
-    return table
+    stopped = [number for number, row in enumerate(table_rows) if not row.memory]
+    return rich_table(COLUMNS, table_rows, red=stopped)

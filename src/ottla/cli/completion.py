@@ -12,6 +12,10 @@ from ottla.cli.options import single
 app = single()
 
 
+LOAD_ZSH_COMPLETION = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }"
+"""A zsh without a configuration of its own has not loaded its completion system."""
+
+
 class Shell(enum.StrEnum):
     BASH = "bash"
     ZSH = "zsh"
@@ -31,4 +35,6 @@ def completion(
       ottla completion fish > ~/.config/fish/completions/ottla.fish
     """
     completion_init()
+    if shell is Shell.ZSH:
+        print(LOAD_ZSH_COMPLETION)
     print(get_completion_script(prog_name="ottla", complete_var=COMPLETE_VARIABLE, shell=shell.value))

@@ -15,13 +15,10 @@ from ottla.cli.client import CONNECT_TIMEOUT, Client, SilentBrokerError, dial, p
 from ottla.cli.command_error import CommandError
 from ottla.cli.direct_request import answers, damaged_nodes
 from ottla.cli.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, ClientSettings, Json, single
-from ottla.cli.output import print_json, styled
+from ottla.cli.output import count, first_few, print_json, styled
 from ottla.model import INTERNAL_TOPICS, TopicPartition
 
 app = single()
-
-
-SHOWN_PARTITIONS = 5
 
 
 class Advertised(NamedTuple):
@@ -42,14 +39,14 @@ class Health:
     @property
     def problems(self) -> list[str]:
         found = [
-            f"Broker {broker} is not running; it has replicas of {count} partition{'' if count == 1 else 's'}"
-            for broker, count in sorted(self.dead_brokers.items())
+            f"Broker {broker} is not running; it has replicas of {count(partitions, 'partition')}"
+            for broker, partitions in sorted(self.dead_brokers.items())
         ]
         if self.without_leader:
-            found.append(f"{_count(self.without_leader, 'has', 'have')} no leader: {named(self.without_leader)}")
+            found.append(f"{_those(self.without_leader, 'has', 'have')} no leader: {first_few(self.without_leader)}")
         if self.under_replicated:
             found.append(
-                f"{_count(self.under_replicated, 'is', 'are')} under-replicated: {named(self.under_replicated)}"
+                f"{_those(self.under_replicated, 'is', 'are')} under-replicated: {first_few(self.under_replicated)}"
             )
         return found
 
@@ -116,7 +113,7 @@ def doctor(
                 "connect_ms": round(connect_ms, 3),
                 "round_trip_ms": round(round_trip_ms, 3),
                 "brokers": [broker._asdict() for broker in advertised],
-                "topics": len(topics),
+                "topics": len(cluster.topics),
                 "dead_brokers": sorted(health.dead_brokers),
                 "without_leader": [partition._asdict() for partition in health.without_leader],
                 "under_replicated": [partition._asdict() for partition in health.under_replicated],
@@ -124,7 +121,7 @@ def doctor(
             }
         )
     else:
-        _print_findings(cluster, advertised, health, damaged, len(topics), round_trip_ms)
+        _print_findings(cluster, advertised, health, damaged, round_trip_ms)
     _fail_for_unreachable(advertised)
     _fail_for_health(health)
     _fail_for_damage(damaged)
@@ -179,10 +176,10 @@ def _print_findings(
     advertised: list[Advertised],
     health: Health,
     damaged: list[str],
-    topics: int,
     round_trip_ms: float,
 ) -> None:
-    _tell(True, f"Cluster {cluster.id} answers in {round_trip_ms:.1f} ms; brokers: {len(advertised)}, topics: {topics}")
+    size = f"brokers: {len(advertised)}, topics: {len(cluster.topics)}"
+    _tell(True, f"Cluster {cluster.id} answers in {round_trip_ms:.1f} ms; {size}")
     for broker in advertised:
         can = "can" if broker.reachable else "cannot"
         _tell(broker.reachable, f"Broker {broker.broker} advertises {broker.address}, which {can} be reached from here")
@@ -218,13 +215,9 @@ def _fail_for_health(health: Health) -> None:
         )
 
 
-def _count(partitions: Sequence[TopicPartition], one: str, many: str) -> str:
-    return f"1 partition {one}" if len(partitions) == 1 else f"{len(partitions)} partitions {many}"
-
-
-def named(partitions: Sequence[TopicPartition]) -> str:
-    names = ", ".join(f"{partition.topic}-{partition.partition}" for partition in partitions[:SHOWN_PARTITIONS])
-    return names if len(partitions) <= SHOWN_PARTITIONS else f"{names} and {len(partitions) - SHOWN_PARTITIONS} more"
+def _those(partitions: Sequence[TopicPartition], one: str, many: str) -> str:
+    """`1 partition is`, `2 partitions are`."""
+    return f"{count(len(partitions), 'partition')} {one if len(partitions) == 1 else many}"
 
 
 def _fail_for_damage(damaged: list[str]) -> None:

@@ -8,11 +8,9 @@ from ottla.cli.admin import Admin
 from ottla.cli.client import Client
 from ottla.cli.command_error import CommandError
 from ottla.cli.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, ClientSettings, Json
-from ottla.cli.output import print_json, say
-from ottla.cli.plan_view import count
+from ottla.cli.output import count, first_few, print_json, say
 from ottla.model import TopicPartition
 
-SHOWN = 5
 REASONS = {
     "PREFERRED_LEADER_NOT_AVAILABLE": "the preferred leader is not in sync or not running",
     "ELIGIBLE_LEADERS_NOT_AVAILABLE": "none of the replicas is running",
@@ -75,9 +73,8 @@ def elect(
     elif not refused:
         say("No election was needed.")
     if refused:
-        shown = ", ".join(f"{key} ({REASONS.get(error or '', error)})" for key, error in list(refused.items())[:SHOWN])
-        more = f" and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
-        raise CommandError(f"{count(len(refused), 'partition')} got no new leader: {shown}{more}.")
+        reasons = [f"{key} ({REASONS.get(error or '', error)})" for key, error in refused.items()]
+        raise CommandError(f"{count(len(refused), 'partition')} got no new leader: {first_few(reasons)}.")
 
 
 def _partitions(admin: Admin, topics: list[str], numbers: list[int] | None) -> list[TopicPartition]:

@@ -19,7 +19,7 @@ from ottla.cli.options import (
     Json,
     family,
 )
-from ottla.cli.output import Cell, each, note, print_json, print_table
+from ottla.cli.output import Cell, count, each, note, print_json, print_table
 from ottla.cli.watch import Count, Interval, Rates, Reading, per_second, watch
 from ottla.errors import ErrorCode
 from ottla.model import TopicPartition
@@ -306,7 +306,7 @@ def _reading(group: Group, offsets: list[list[Cell]], rates: Rates, now: float) 
         "written_per_second": written_rate,
     }
     columns = ["TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "READ/S", "WRITTEN/S", "CLIENT-ID"]
-    return Reading(f"Group {group.name}: {group.state}, {len(group.members)} members", columns, rows, [line])
+    return Reading(f"Group {group.name}: {group.state}, {count(len(group.members), 'member')}", columns, rows, [line])
 
 
 def _number(cell: Cell) -> int:

@@ -13,8 +13,8 @@ import typer
 from ottla.cli.admin import Cluster
 from ottla.cli.cluster_admin import ClusterAdmin, ClusterState
 from ottla.cli.command_error import CommandError
-from ottla.cli.output import human_bytes, note, print_json, say
-from ottla.cli.plan_view import count, plan_document, print_plan
+from ottla.cli.output import count, first_few, human_bytes, note, print_json, say
+from ottla.cli.plan_view import plan_document, print_plan
 from ottla.cli.reassignment_requests import Ongoing
 from ottla.cluster.rebalance import Move, Plan
 from ottla.model import TopicPartition
@@ -24,7 +24,6 @@ LINE_SECONDS = 10.0
 """Time between two lines of progress if standard error is not a terminal."""
 SETTLE_SECONDS = 15.0
 """How long it may take until the result of a move is known everywhere, and its preferred leader is in sync."""
-SHOWN_REFUSALS = 3
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 INTERRUPTED = 130
 
@@ -123,9 +122,8 @@ def _start(admin: ClusterAdmin, plan: Plan, throttle: int | None) -> None:
 
 def refusals(refused: dict[TopicPartition, str]) -> str:
     """One sentence for the partitions that the controller refused."""
-    shown = "; ".join(f"{key}: {reason.rstrip('.')}" for key, reason in list(refused.items())[:SHOWN_REFUSALS])
-    more = f" and {len(refused) - SHOWN_REFUSALS} more" if len(refused) > SHOWN_REFUSALS else ""
-    return f"The controller refused {count(len(refused), 'partition')}: {shown}{more}."
+    reasons = [f"{key}: {reason.rstrip('.')}" for key, reason in refused.items()]
+    return f"The controller refused {count(len(refused), 'partition')}: {first_few(reasons, '; ')}."
 
 
 def _say_started(options: MoveOptions) -> None:
@@ -163,10 +161,9 @@ def _check_result(admin: ClusterAdmin, plan: Plan) -> None:
             break
         time.sleep(POLL_SECONDS)
     if missed:
-        names = ", ".join(map(str, missed[:SHOWN_REFUSALS]))
         raise CommandError(
             f"{count(len(missed), 'move')} ended without the new replicas, because somebody cancelled or changed them: "
-            f"{names}."
+            f"{first_few(missed)}."
         )
 
 
@@ -189,10 +186,9 @@ def elect_preferred(admin: ClusterAdmin, partitions: Sequence[TopicPartition]) -
             if error not in (None, "ELECTION_NOT_NEEDED", "UNKNOWN_TOPIC_OR_PART")
         }
         if refused and time.monotonic() > deadline:
-            names = ", ".join(map(str, list(refused)[:SHOWN_REFUSALS]))
             raise CommandError(
-                f"The moves are done, but {count(len(refused), 'partition')} got no preferred leader ({names}); run "
-                "`ottla cluster elect --all` when their replicas are in sync."
+                f"The moves are done, but {count(len(refused), 'partition')} got no preferred leader "
+                f"({first_few(refused)}); run `ottla cluster elect --all` when their replicas are in sync."
             )
         left = list(refused)
         time.sleep(POLL_SECONDS if left else 0)

@@ -2,8 +2,9 @@
 
 import json
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TextIO
 
 import typer
@@ -12,6 +13,16 @@ from ottla.cli.command_error import CommandError
 
 Cell = str | int | None
 """One field of a table. None is printed as a dash, so that every row has the same number of fields."""
+
+
+GAP = 2
+"""Spaces between two columns of a table."""
+
+SHOWN = 5
+"""How many names of a long list a sentence has."""
+
+BREAKS = ("", "- ", "-/ ")
+"""After which characters headings are broken; the first with which a table fits, or the last."""
 
 
 def on_terminal() -> bool:
@@ -36,6 +47,17 @@ def human_bytes(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" or size >= 99.5 else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:,.1f} TB"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 record`, `1,000 records`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def first_few(things: Collection[object], separator: str = ", ") -> str:
+    """`a, b, c, d, e and 3 more`."""
+    shown = separator.join(str(thing) for thing in list(things)[:SHOWN])
+    return shown if len(things) <= SHOWN else f"{shown} and {len(things) - SHOWN:,} more"
 
 
 def say(text: str) -> None:
@@ -97,23 +119,35 @@ def _print_rich_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) ->
     Console(highlight=False).print(rich_table(columns, rows))
 
 
-def rich_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Any:
-    """A table for a terminal. Columns of numbers are aligned on the right."""
+def rich_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], red: Collection[int] = ()) -> Any:
+    """A table for a terminal, with the rows of `red` in red. Columns of numbers are aligned on the right. A table that
+    is too wide gets headings of several lines, and then folded cells."""
     from rich import box
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for number, column in enumerate(columns):
-        is_number = bool(rows) and all(_is_number(row[number]) for row in rows)
-        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_text(cell)) for cell in row))
+    cells = [[_text(cell) for cell in row] for row in rows]
+    longest = [max(map(len, column), default=0) for column in zip(*cells, strict=True)] or [0] * len(columns)
+    available = Console().width - GAP * (len(columns) - 1)
+    for ends in BREAKS:
+        headings = [re.split(f"(?<=[{ends}])", column) if ends else [column] for column in columns]
+        needed = [max(map(len, parts)) for parts in headings]
+        if sum(map(max, needed, longest)) <= available:
+            break
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False, header_style="bold")
+    for number, parts in enumerate(headings):
+        table.add_column(
+            "\n".join(parts),
+            justify="right" if rows and all(_is_number(row[number]) for row in rows) else "left",
+            overflow="fold",
+            min_width=needed[number] if sum(needed) <= available else None,
+        )
+    for number, row in enumerate(cells):
+        table.add_row(*map(Text, row), style="red" if number in red else None)
     return table
 
 
 def _is_number(cell: Cell) -> bool:
     """Whether a cell is a number, a number with a unit such as `1.5 MB`, or missing."""
-    return (
-        cell is None or isinstance(cell, int) or (cell[:1].isdigit() and cell.split(" ")[0].strip(",.0123456789") == "")
-    )
+    return not cell or isinstance(cell, int) or (cell[:1].isdigit() and cell.split(" ")[0].strip(",.0123456789") == "")

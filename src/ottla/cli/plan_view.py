@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ottla.cli.cluster_admin import ClusterState
-from ottla.cli.output import human_bytes, note, print_table
+from ottla.cli.output import count, human_bytes, note, print_table
 from ottla.cluster.rebalance import Move, Plan
 from ottla.model import TopicPartition
 
@@ -33,10 +33,6 @@ def summary(plan: Plan) -> str:
     elif plan.reorders:
         parts.append(f"{count(len(plan.reorders), 'partition')} to get another order of replicas")
     return "; ".join(parts) + "."
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _print_changes(plan: Plan) -> None:

@@ -23,7 +23,7 @@ from ottla.cli.options import (
     property_option,
     single,
 )
-from ottla.cli.output import note, print_json, say
+from ottla.cli.output import count, note, print_json, say
 from ottla.cli.progress import Progress
 from ottla.cli.record_text import NewRecord, parse_json_lines, parse_lines
 
@@ -244,7 +244,9 @@ class Sender:
 
     def _failure(self, error: Any) -> CommandError:
         reason = self._client.failure(error, self._topic)
-        return CommandError(f"{reason} {self.delivered} records were delivered.") if self.delivered else reason
+        return (
+            CommandError(f"{reason} Delivered before: {count(self.delivered, 'record')}.") if self.delivered else reason
+        )
 
 
 @contextmanager
@@ -263,5 +265,5 @@ def _report(topic: str, sender: Sender, json: bool, *, interrupted: bool) -> Non
         print_json({"topic": topic, "delivered": sender.delivered})
         return
     rate = f" ({sender.progress.rate()})" if sys.stderr.isatty() and sender.progress.has_rate else ""
-    records = f"{sender.delivered} record{'' if sender.delivered == 1 else 's'}"
+    records = count(sender.delivered, "record")
     say(f"{'Interrupted: delivered' if interrupted else 'Delivered'} {records} to {topic}{rate}.")

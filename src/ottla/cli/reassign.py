@@ -14,8 +14,8 @@ from ottla.cli.command_error import CommandError
 from ottla.cli.directory_moves import ANY, move_between_directories
 from ottla.cli.moving import MoveOptions, Throttle
 from ottla.cli.options import DEFAULT_BOOTSTRAP_SERVER, BootstrapServer, ClientSettings, Json
-from ottla.cli.output import note, print_json, print_table, say
-from ottla.cli.plan_view import count, joined
+from ottla.cli.output import count, note, print_json, print_table, say
+from ottla.cli.plan_view import joined
 from ottla.cluster.rebalance import Move, Plan, PlanBroker, balance
 from ottla.model import TopicPartition
 
@@ -37,6 +37,8 @@ def reassign(
             "-f",
             "--reassignment-json-file",
             metavar="FILE",
+            exists=True,
+            dir_okay=False,
             help="The new replicas, in the JSON format of kafka-reassign-partitions.sh; log_dirs included.",
         ),
     ] = None,
@@ -105,7 +107,7 @@ def reassign(
         elif done:
             say("All moves are done.")
         elif not execute:
-            note("Nothing was changed; --execute moves the replicas.")
+            note("Nothing was changed; add --execute to move the replicas.")
 
 
 def _check_usage(

@@ -5,6 +5,7 @@ commands would cost a tenth of that before the first line of the broker runs.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -81,6 +82,11 @@ def _parser() -> argparse.ArgumentParser:
         help="run N brokers with consecutive ids and ports as one cluster, to use N cores of this host",
     )
     return parser
+
+
+def option_names() -> list[str]:
+    """For the completion of shells."""
+    return re.findall(r"--[a-z-]+", _parser().format_usage())
 
 
 def _count(text: str) -> int:

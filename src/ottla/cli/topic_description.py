@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from ottla.cli.admin import EARLIEST, LATEST, Admin, Partition, Topic
-from ottla.cli.output import human_bytes, note, print_table, styled
+from ottla.cli.output import count, human_bytes, note, print_table, styled
 from ottla.model import TopicPartition
 
 
@@ -73,9 +73,9 @@ class TopicDescription:
         ]
         print_table(["PARTITION", "LEADER", "REPLICAS", "ISR", "EARLIEST", "LATEST", "RECORDS", "SIZE"], rows)
         if self.without_leader:
-            note(f"{_count(self.without_leader, 'partition')} of {self.topic.name} without a leader.")
+            note(f"{count(self.without_leader, 'partition')} of {self.topic.name} without a leader.")
         if self.under_replicated:
-            note(f"{_count(self.under_replicated, 'partition')} of {self.topic.name} under-replicated.")
+            note(f"{count(self.under_replicated, 'partition')} of {self.topic.name} under-replicated.")
 
     @property
     def records(self) -> int:
@@ -108,9 +108,9 @@ class TopicDescription:
     def _summary(self) -> str:
         replicas = len(self.topic.partitions[0].replicas) if self.topic.partitions else 0
         parts = [
-            _count(len(self.topic.partitions), "partition"),
-            f"{_count(replicas, 'replica')} each",
-            _count(self.records, "record"),
+            count(len(self.topic.partitions), "partition"),
+            f"{count(replicas, 'replica')} each",
+            count(self.records, "record"),
         ]
         if self.size is not None:
             parts.append(human_bytes(self.size))
@@ -150,10 +150,6 @@ def describe_topics(admin: Admin, names: list[str]) -> list[TopicDescription]:
         )
         for topic in topics
     ]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _size(size: int | None) -> str | None:

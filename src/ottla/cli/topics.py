@@ -38,17 +38,26 @@ def create(
     partitions: Annotated[
         int | None,
         typer.Option(
-            "--partitions", metavar="N", min=1, help="Number of partitions; default: num.partitions of the broker."
+            "--partitions",
+            "-p",
+            metavar="N",
+            min=1,
+            help="Number of partitions; default: num.partitions of the broker.",
         ),
     ] = None,
     replication_factor: Annotated[
         int | None,
         typer.Option(
-            "--replication-factor", metavar="N", min=1, help="Replicas of each partition; default: that of the broker."
+            "--replication-factor",
+            "-r",
+            metavar="N",
+            min=1,
+            help="Replicas of each partition; default: that of the broker.",
         ),
     ] = None,
     config: Annotated[
-        list[str] | None, typer.Option("--config", metavar="KEY=VALUE", help="Setting of the topic; may be repeated.")
+        list[str] | None,
+        typer.Option("--config", "-c", metavar="KEY=VALUE", help="Setting of the topic; may be repeated."),
     ] = None,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="Succeed if the topic already exists.")
@@ -209,7 +218,12 @@ def alter(
     partitions: Annotated[
         int,
         typer.Option(
-            "--partitions", metavar="N", min=1, help="New number of partitions, larger than before.", show_default=False
+            "--partitions",
+            "-p",
+            metavar="N",
+            min=1,
+            help="New number of partitions, larger than before.",
+            show_default=False,
         ),
     ],
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
@@ -265,7 +279,9 @@ def delete_records(
     ],
     partition: Annotated[
         list[int] | None,
-        typer.Option("--partition", metavar="N", min=0, help="Partition; may be repeated. Default: all partitions."),
+        typer.Option(
+            "--partition", "-p", metavar="N", min=0, help="Partition; may be repeated. Default: all partitions."
+        ),
     ] = None,
     bootstrap_server: BootstrapServer = DEFAULT_BOOTSTRAP_SERVER,
     client_settings: ClientSettings = None,

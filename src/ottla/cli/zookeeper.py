@@ -20,7 +20,10 @@ def zookeeper(
         Path, typer.Option("--data-dir", metavar="DIR", help="Where the server keeps its data and its log.")
     ] = Path("zookeeper"),
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port to listen on, on 127.0.0.1; 0 picks a free one.")
+        int,
+        typer.Option(
+            "--port", metavar="PORT", min=0, max=65535, help="Port to listen on, on 127.0.0.1; 0 picks a free one."
+        ),
     ] = DEFAULT_PORT,
     jars: Annotated[
         Path | None,
