@@ -272,7 +272,7 @@ async def test_many_small_requests_with_large_replies_do_not_pile_up(tmp_path: P
 async def test_large_replies_behind_an_append_do_not_pile_up(tmp_path: Path) -> None:
     async with running(tmp_path) as world:
         await create_topic(world, "clicks", flush_messages="1")
-        topic = CreatableTopic(name="wide", num_partitions=1000, replication_factor=1)
+        topic = CreatableTopic(name="wide", num_partitions=900, replication_factor=1)
         await world.call(CreateTopicsRequest(topics=[topic], timeout_ms=1000), 4, CreateTopicsResponse)
         client = world.connect()
         push_all(client, [produce("clicks"), *[METADATA_REQUEST] * 60])

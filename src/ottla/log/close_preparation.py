@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla.log.log import Log
+    from ottla.log.durable_log import DurableLog
     from ottla.log.segment import Segment
 
 
@@ -15,7 +15,7 @@ class ClosePreparation:
 
     __slots__ = ("_log", "active", "end_offset", "synced_end")
 
-    def __init__(self, log: Log, active: Segment) -> None:
+    def __init__(self, log: DurableLog, active: Segment) -> None:
         self._log = log
         self.active = active
         self.end_offset = log.end_offset

@@ -1,32 +1,26 @@
 """One partition's log: a list of segments that is appended to at one end and let go of at the other.
 
-Everything here runs on the event loop, except `sync` and the steps of a search by timestamp. Offsets are half open: the
-log holds records from `log_start_offset` up to, not including, `end_offset`; all below `recovery_point` is known to be
-on disk.
+Everything here runs on the event loop, except the steps of a search by timestamp. `durable_log` has the syncs.
+Offsets are half open: the log holds records from `log_start_offset` up to, not including, `end_offset`; all below
+`recovery_point` is known to be on disk.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import logging
-import threading
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.errors import ErrorCode, KafkaError
 from ottla.log.aborted import AbortedTransactions
-from ottla.log.close_preparation import ClosePreparation
 from ottla.log.compaction import Compaction
+from ottla.log.durable_log import TOUCHED, DurableLog
 from ottla.log.index import MAX_RELATIVE_OFFSET
-from ottla.log.layout import LEADER_EPOCHS, PARTITION_METADATA
 from ottla.log.reading import LogRead, Reading
 from ottla.log.replay import Replay
 from ottla.log.retention import count_removable
 from ottla.log.scan import DamagedBatch
 from ottla.log.segment import Segment
-from ottla.log.segments import Segments
-from ottla.log.storage import NoRoomError, sync_file
 from ottla.model import NO_PRODUCER_ID
 from ottla.records.control import build_marker, read_marker
 from ottla.records.format import CONTROL_FLAG
@@ -53,46 +47,14 @@ __all__ = ["Log", "LogRead", "SegmentInfo"]
 
 logger = logging.getLogger("ottla.log")
 
-_NO_SYNC_LIMIT = 2**63 - 1
-_TOUCHED = -1
-_PREPARED = -2
-"""The log is prepared for its close, and was not truncated since."""
-
 
 class SegmentInfo(NamedTuple):
     base_offset: int
     size: int
 
 
-class Log:
-    __slots__ = (
-        "_aborted",
-        "_before_truncation",
-        "_closed",
-        "_directory_changed",
-        "_is_new",
-        "_one_sync",
-        "_reading",
-        "_replay",
-        "_rolled",
-        "_segments",
-        "_storage",
-        "_sync_limit",
-        "_syncing",
-        "_untouched_end",
-        "compaction",
-        "config",
-        "end_offset",
-        "epochs",
-        "fsync_failed",
-        "last_flush_ms",
-        "log_start_offset",
-        "path",
-        "producers",
-        "recovery_point",
-        "snapshots",
-        "topic_partition",
-    )
+class Log(DurableLog):
+    __slots__ = ("_aborted", "_before_truncation", "_reading", "_replay", "compaction", "topic_partition")
 
     def __init__(
         self,
@@ -112,34 +74,27 @@ class Log:
         untouched: bool = False,
         new: bool = False,
     ) -> None:
+        super().__init__(
+            storage,
+            path,
+            config,
+            segments,
+            end_offset=end_offset,
+            log_start_offset=log_start_offset,
+            recovery_point=recovery_point,
+            epochs=epochs,
+            producers=producers,
+            snapshots=snapshots,
+            unsynced=unsynced,
+            untouched=untouched,
+            new=new,
+        )
         self.topic_partition = topic_partition
-        self.path = path
-        self.config = config
-        self.end_offset = end_offset
-        self.log_start_offset = log_start_offset
-        self.recovery_point = recovery_point
-        self.last_flush_ms = self._steady_ms(storage)
-        self.epochs = epochs
-        self.producers = producers
-        self.snapshots = snapshots
-        self._storage = storage
-        self._segments = Segments(segments)
         self._reading = Reading(self._segments)
         self._replay = Replay(storage, self._segments, snapshots)
         self._aborted = AbortedTransactions(self._segments, self._replay)
         self.compaction = Compaction(self, storage, self._segments, self._aborted)
-        self._closed = False
-        self._rolled = [segment for segment in unsynced if segment is not segments[-1]]
-        self._syncing: tuple[Segment, ...] = ()
-        self._one_sync = threading.Lock()
-        self._sync_limit = _NO_SYNC_LIMIT
-        self._directory_changed = True
-        self._is_new = new
-        self._untouched_end = end_offset if untouched else _TOUCHED
         self._before_truncation: Callable[[], None] | None = None
-        self.fsync_failed = False
-        """A sync failed, or a rename that must not. The kernel may have dropped what it could not write and report
-        success from then on, so only reading the log again, after a restart, tells what is on disk."""
 
     def __str__(self) -> str:
         return str(self.topic_partition)
@@ -533,7 +488,7 @@ class Log:
     def _ends_at(self, offset: int) -> None:
         # In this order: a `sync` that starts in between sees the new end, one that runs finds its result limited.
         self.end_offset = offset
-        self._untouched_end = _TOUCHED
+        self._untouched_end = TOUCHED
         self._sync_limit = min(self._sync_limit, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self.log_start_offset = min(self.log_start_offset, offset)
@@ -559,107 +514,7 @@ class Log:
         """The largest epoch not above the one asked for, and where it ended; -1 and -1 when that is not known."""
         return self.epochs.end_offset_for(epoch, self.end_offset)
 
-    # Durability
-
-    @property
-    def unflushed_messages(self) -> int:
-        return self.end_offset - max(self.recovery_point, self.log_start_offset)
-
-    @property
-    def sync_due(self) -> bool:
-        """Whether `flush.messages`, `flush.ms` or a roll asks for a sync."""
-        if self._rolled:
-            return True
-        unflushed = self.unflushed_messages
-        if unflushed <= 0:
-            return False
-        waited = self._steady_ms(self._storage) - self.last_flush_ms
-        return unflushed >= self.config.flush_messages or waited >= self.config.flush_ms
-
-    def sync(self) -> int:
-        """Bring to disk all that was appended so far. Returns the end offset that was covered, for `synced`.
-
-        Blocking: made to run in a thread while the loop goes on, one call at a time. What is appended meanwhile is not
-        counted. The end offset is read first, then the active segment, then the rolled ones, so that no roll in between
-        can hide one. Raises NoRoomError when that could not be done, and nothing is lost that was there before.
-        """
-        try:
-            with self._one_sync:
-                return self._sync()
-        except NoRoomError:
-            raise
-        except OSError:
-            self.fsync_failed = True
-            raise
-
-    def _save_epochs(self, end_offset: int) -> None:
-        try:
-            self.epochs.save(self._storage.disk, f"{self.path}/{LEADER_EPOCHS}", end_offset)
-        except OSError as error:
-            if error.errno != errno.ENOSPC:
-                raise
-            raise NoRoomError(error.errno, error.strerror) from error
-
-    def _sync(self) -> int:
-        self._sync_limit = _NO_SYNC_LIMIT
-        end_offset = self.end_offset
-        active = self._segments.active
-        rolled = self._syncing = tuple(self._rolled)
-        # A file may vanish meanwhile: retention needs it no longer, and a truncation limits what `synced` believes.
-        for segment in rolled:
-            with contextlib.suppress(FileNotFoundError):
-                segment.sync()
-                segment.sync_indexes()
-        with contextlib.suppress(FileNotFoundError):
-            active.sync()
-        try:
-            self._sync_directory(end_offset)
-        except FileNotFoundError:
-            if not self._closed:  # The partition may have been deleted meanwhile.
-                raise
-        return end_offset
-
-    def _sync_directory(self, end_offset: int) -> None:
-        disk = self._storage.disk
-        self._save_epochs(end_offset)
-        if self._directory_changed:
-            self._directory_changed = False
-            disk.sync_directory(self.path)
-        if self._is_new:
-            sync_file(disk, f"{self.path}/{PARTITION_METADATA}")
-            disk.sync_directory(self.path.rpartition("/")[0])
-            self._is_new = False
-
-    def synced(self, offset: int) -> None:
-        """Back on the loop: everything below the offset that `sync` returned is on disk now."""
-        self._rolled = [segment for segment in self._rolled if segment not in self._syncing]
-        self._syncing = ()
-        self.recovery_point = max(self.recovery_point, min(offset, self._sync_limit))
-        self.last_flush_ms = self._steady_ms(self._storage)
-
-    def prepare_to_close(self) -> ClosePreparation | None:
-        """Write all that a clean close writes. The caller runs the preparation's `sync`, which blocks, in a thread
-        perhaps, and then calls `finish_preparation`. None if there is nothing to do.
-
-        The log may be used meanwhile. Raises OSError.
-        """
-        if self.fsync_failed or self._untouched_end == self.end_offset:
-            return None
-        active = self._segments.active
-        active.seal()
-        if len(self.producers) or self.snapshots:
-            self.snapshots.take(self.end_offset, self.producers.active())
-            self._directory_changed = True
-        self._untouched_end = _PREPARED
-        return ClosePreparation(self, active)
-
-    def finish_preparation(self, preparation: ClosePreparation) -> None:
-        """If nothing was appended, truncated or rolled meanwhile, the log can be closed without another sync."""
-        self.synced(preparation.synced_end)
-        same_end = preparation.end_offset == preparation.synced_end == self.end_offset
-        same_segment = preparation.active is self._segments.active and not self._rolled
-        if same_end and same_segment and self._untouched_end == _PREPARED:
-            self._untouched_end = self.end_offset
+    # The end
 
     def close(self, *, clean: bool) -> None:
         """Let go of all files. `clean` also leaves them so that nothing is to be done at the next open.
@@ -675,7 +530,3 @@ class Log:
         for segment in self._segments.all:
             segment.close()
         self._reading.forget()
-
-    @staticmethod
-    def _steady_ms(storage: Storage) -> int:
-        return int(storage.clock.monotonic() * 1000)

@@ -309,13 +309,13 @@ class Fetch:
 
     def wait(self) -> None:
         """Complete when there are enough bytes to read, or after the reader's `max_wait_ms`."""
-        reader, clock, wakeups = self._reader, self._reads.clock, self._reads.wakeups
-        seconds = reader.max_wait_ms / 1000
-        if reader.committed_only:
+        replica, max_wait_ms, min_bytes, _, committed_only, _, _, _ = self._reader
+        clock, wakeups, seconds = self._reads.clock, self._reads.wakeups, max_wait_ms / 1000
+        if committed_only:
             self._waiter = StableDataWaiter(clock, wakeups, self._partitions, seconds, self._complete, self._has_enough)
         else:
-            lists = [it.waiters if reader.replica < 0 else it.follower_waiters for it in self._partitions]
-            self._waiter = DataWaiter(clock, wakeups, lists, reader.min_bytes - self._size, seconds, self._complete)
+            lists = [it.waiters if replica < 0 else it.follower_waiters for it in self._partitions]
+            self._waiter = DataWaiter(clock, wakeups, lists, min_bytes - self._size, seconds, self._complete)
 
     def _has_enough(self) -> bool:
         self.read()

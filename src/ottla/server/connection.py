@@ -233,23 +233,30 @@ class ClientConnection:
         if completion.cancelled():
             return
         try:
-            slot.parts = encode(completion)
+            parts = encode(completion)
         except Exception as error:
             self._fail(error)
             return
-        slot.done = True
-        self._waiting_bytes += sum(map(len, slot.parts))
         if self._outstanding and slot is self._outstanding[0]:
-            self._advance()
+            self._outstanding.popleft()
+            self._advance(parts)
+        else:
+            slot.parts, slot.done = parts, True
+            self._waiting_bytes += sum(map(len, parts))
 
-    def _advance(self) -> None:
-        """Send the replies that no longer wait for an earlier one."""
+    def _advance(self, parts: list[Part]) -> None:
+        """Send the reply to the oldest request, and the replies that have waited only for it."""
         outstanding = self._outstanding
         while outstanding and outstanding[0].done:
-            self._outbox += outstanding.popleft().parts
+            following = outstanding.popleft().parts
+            self._waiting_bytes -= sum(map(len, following))
+            parts += following
         if not outstanding:
             self._blocked = False
-        self._flush()
+        if self._outbox:
+            self._flush()
+        if parts:
+            self._connection.send(parts)
         if self._frames.buffered or self._paused:
             self._serve(self._monotonic())
 
