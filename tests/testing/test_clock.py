@@ -168,9 +168,11 @@ def test_the_offsets_of_an_empty_group_expire(broker: EmbeddedBroker) -> None:
     consumer = consumer_of(broker, "clicks", "readers")
     consumer.commit(next_message(consumer), asynchronous=False)
     consumer.close()
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
 
     def committed() -> list[int]:
+        # A new client each time: the broker has closed connections that were idle for days, and librdkafka waits long
+        # before it repeats a request that was on its way then.
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         asked = [ConsumerGroupTopicPartitions("readers", [TopicPartition("clicks", 0)])]
         return [
             it.offset for it in admin.list_consumer_group_offsets(asked)["readers"].result(SECONDS).topic_partitions
