@@ -222,6 +222,29 @@ def test_a_follower_at_the_end_and_a_consumer_at_the_high_watermark_pay_no_searc
     assert reads == []
 
 
+def test_a_read_that_its_size_has_ended_is_remembered_while_the_log_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = a_log()
+    for _ in range(10):
+        append(log)
+    first = log.read(2, 3 * BATCH, log.end_offset)
+    reads = reads_of(log, monkeypatch)
+    append(log)
+    assert log.read(2, 3 * BATCH, log.end_offset) == first
+    assert reads == []
+
+
+def test_a_remembered_read_stays_below_a_lower_limit_and_grows_with_a_higher_one() -> None:
+    log = a_log()
+    for _ in range(10):
+        append(log)
+    assert log.read(2, 3 * BATCH, 10).next_offset == 5
+    assert log.read(2, 3 * BATCH, 4).next_offset == 4
+    assert log.read(2, 3 * BATCH, 10).next_offset == 5
+    append(log)
+    assert log.read(9, 3 * BATCH, 10).next_offset == 10
+    assert log.read(9, 3 * BATCH, 11).next_offset == 11
+
+
 def test_a_read_stays_below_its_limit() -> None:
     log = a_log()
     for _ in range(3):
@@ -366,6 +389,17 @@ def test_readers_are_forgotten_when_the_log_is_cut() -> None:
     sizes = [append(log, batch(size=30)) and len(batch(size=30).view) for _ in range(4)]
     read = log.read(5, 1, 6)
     assert (read.position, read.size) == (2 * BATCH + 3 * sizes[0], sizes[0])
+
+
+def test_a_remembered_read_is_forgotten_when_the_log_is_cut() -> None:
+    log = a_log()
+    for _ in range(6):
+        append(log)
+    assert log.read(1, 2 * BATCH, 6).size == 2 * BATCH
+    log.truncate_to(2)
+    for _ in range(4):
+        append(log, batch(size=30))
+    assert log.read(1, 2 * BATCH, 6).size == BATCH
 
 
 def test_a_batch_goes_as_a_whole() -> None:

@@ -1,8 +1,10 @@
 """A long poll ends once: with enough bytes, at its timeout, after a change, or when its client disconnects."""
 
+import asyncio
+from functools import partial
 from pathlib import Path
 
-from ottla.replication.waiting import DataWaiter, Wakeups
+from ottla.replication.waiting import CALLS_AT_ONCE, DataWaiter, Wakeups
 from tests.replication.world import PartitionWorld, batch, on_loop, settle
 
 
@@ -117,3 +119,33 @@ async def test_many_waiters_of_one_partition(tmp_path: Path) -> None:
     await settle()
     assert [poll.calls for poll in polls] == [1, 1, 1]
     assert not world.partition.waiters
+
+
+@on_loop
+async def test_a_callback_that_fails_does_not_stop_the_others() -> None:
+    wakeups = Wakeups()
+    called: list[int] = []
+
+    def fail() -> None:
+        raise ValueError("broken")
+
+    wakeups.add(fail)
+    wakeups.add(lambda: called.append(1))
+    await settle()
+    wakeups.add(lambda: called.append(2))
+    await settle()
+    assert called == [1, 2]
+
+
+@on_loop
+async def test_other_work_runs_between_many_callbacks() -> None:
+    wakeups = Wakeups()
+    called: list[int] = []
+    seen: list[int] = []
+    for number in range(2 * CALLS_AT_ONCE + 1):
+        wakeups.add(partial(called.append, number))
+    for _ in range(3):
+        await asyncio.sleep(0)
+        seen.append(len(called))
+    assert seen == [CALLS_AT_ONCE, 2 * CALLS_AT_ONCE, 2 * CALLS_AT_ONCE + 1]
+    assert called == sorted(called)

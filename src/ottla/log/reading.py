@@ -79,7 +79,8 @@ class Reading:
         found = self._known.get((offset, max_bytes))
         if found is not None:
             segment, position, size, next_offset, limits = found
-            if limits == (limit, end_offset) if limits is not None else next_offset <= limit:
+            is_current = next_offset <= limit if limits is None else limits == (limit, end_offset)
+            if is_current:
                 return tuple.__new__(LogRead, (segment.file(), position, size, next_offset))
         try:
             found = self._find(offset, max_bytes, limit, end_offset)

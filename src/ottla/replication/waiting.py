@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("ottla.replicas")
 
+CALLS_AT_ONCE = 500
+"""Fetches that are called back before the event loop does other work. They take some milliseconds."""
+
 
 class Wakeups:
     """Calls back fetches that are complete, in the next iteration of the event loop: other requests of this iteration
-    may append more to the same replies. One callback of the loop serves all of them."""
+    may append more to the same replies. One callback of the loop serves many of them."""
 
     __slots__ = ("_callbacks",)
 
@@ -26,11 +29,13 @@ class Wakeups:
 
     def add(self, callback: Callable[[], None]) -> None:
         if not self._callbacks:
-            asyncio.get_running_loop().call_soon(self._call_all)
+            asyncio.get_running_loop().call_soon(self._call_some)
         self._callbacks.append(callback)
 
-    def _call_all(self) -> None:
-        callbacks, self._callbacks = self._callbacks, []
+    def _call_some(self) -> None:
+        callbacks, self._callbacks = self._callbacks[:CALLS_AT_ONCE], self._callbacks[CALLS_AT_ONCE:]
+        if self._callbacks:
+            asyncio.get_running_loop().call_soon(self._call_some)
         for callback in callbacks:
             try:
                 callback()
