@@ -326,8 +326,8 @@ class Replicas:
         return self.preferred_directories.pop(key, emptiest).create_log(key, topic.topic_id, log_config(config))
 
     def _drop(self, topic: TopicState) -> None:
-        """Stop to serve the partitions of a deleted topic. To delete thousands of logs blocks the event loop, so they
-        are deleted in turns. After a crash, `delete_strays` deletes the rest."""
+        """Stop serving the partitions of a deleted topic. Their logs are deleted in turns, because deleting thousands
+        at once would hold the event loop. After a crash, `delete_strays` deletes the rest."""
         for state in topic.partitions:
             partition = self._partitions.pop((topic.name, state.partition), None)
             self._led.pop((topic.name, state.partition), None)
